@@ -110,7 +110,7 @@ def test_values_may_be_an_instance_of_the_schema() -> None:
 
 
 def test_values_that_are_no_mapping_are_refused() -> None:
-    with pytest.raises(InputError, match=r"values are a mapping of names to values, not \[1\]"):
+    with pytest.raises(InputError, match=r"values must map names to values, got \[1\]"):
         Engine(CHAIN).run([1])  # type: ignore[arg-type]
 
 
@@ -341,7 +341,7 @@ def test_a_label_stays_where_it_is() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
     engine.label_checkpoint("r", "end")
-    with pytest.raises(RunStateError, match="run 'r' already has a label 'end' at step 2"):
+    with pytest.raises(RunStateError, match="already has a label 'end'"):
         engine.label_checkpoint("r", "end", step=1)
 
 

@@ -193,7 +193,7 @@ def test_a_listener_that_raises_is_logged_and_dropped(caplog: pytest.LogCaptureF
     assert (result.status, told) == ("completed", ["run_started"])
     assert shown(other) == GOLDEN
     (record,) = caplog.records
-    assert "raised on run_started and is dropped" in record.message
+    assert "raised on run_started" in record.message
 
 
 def test_a_run_goes_on_when_its_only_listener_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
@@ -459,7 +459,7 @@ def test_the_data_of_an_event_are_attributes() -> None:
 
 def test_an_attribute_that_an_event_does_not_have() -> None:
     event = Event("chunk", "r", 1, "x#0", 0.0, {"node": "x", "chunk": 5})
-    with pytest.raises(AttributeError, match="a 'chunk' event has no 'chunks'; it has node, chunk"):
+    with pytest.raises(AttributeError, match="'chunk' event has no 'chunks'"):
         event.chunks
 
 

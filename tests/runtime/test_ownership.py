@@ -221,7 +221,7 @@ def test_a_beat_stops_a_session_that_was_taken_over(tmp_path: Path, slow: Slow) 
     beating(engine).beat()
     assert session.cancelled
     with pytest.raises(RunOwnedError):
-        session.brace()  # so no call is made any more
+        session.before_call()  # so no call is made any more
     slow.go.set()
     thread.join()
     assert isinstance(found[0], RunOwnedError)

@@ -100,7 +100,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
     ),
     "a call does not wait for what it builds on": (
         Session,
-        "brace",
+        "before_call",
         nothing,
         "fan-out",
         {},

@@ -215,7 +215,7 @@ def test_a_node_inside_a_subgraph_is_cached() -> None:
 
 
 def test_the_oldest_results_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clew.runtime.calls.cache, "MOST", 2)
+    monkeypatch.setattr(clew.runtime.calls.cache, "MAX_RESULTS", 2)
     calls: list[Any] = []
     engine = Engine(Graph([counting(calls)]))
     for a in (1, 2, 3, 2, 1):

@@ -201,7 +201,7 @@ def test_an_attempt_that_is_over_makes_no_recorded_call() -> None:
     go_on.set()
     assert ended.wait(60)
     assert calls == []
-    assert "asks for 'charge' after its attempt is over" in str(raised[0])
+    assert "after its attempt ended" in str(raised[0])
 
 
 @pytest.mark.parametrize("elements", [{"a", "b"}, {"a": 1}, iter("ab"), 3])
@@ -211,7 +211,7 @@ def test_what_is_mapped_over_has_an_order(elements: object) -> None:
 
     result = Graph([Graph([twice], name="g").map_over("a")]).run(a=elements)
     assert isinstance(result.error, InputError)
-    assert "'a' is mapped over, so it takes a list or another sequence, not a" in str(result.error)
+    assert "mapped input 'a'" in str(result.error)
 
 
 def test_a_state_that_sends_to_a_node_of_another_graph_is_refused() -> None:
@@ -243,7 +243,7 @@ def test_a_value_that_cannot_be_stored_is_named_by_its_place_in_the_state() -> N
 
 def test_what_was_recorded_does_not_change() -> None:
     state = GraphState({"x": 1}).record_execution("n", {"x": 0}, 1, 1.0)
-    with pytest.raises(TypeError, match="what was recorded does not change"):
+    with pytest.raises(TypeError, match="recorded"):
         state.node_history["n"].input_versions["x"] = 7  # type: ignore[index]
 
 

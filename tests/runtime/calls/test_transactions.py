@@ -164,7 +164,8 @@ def test_the_node_does_not_end_the_transaction(file: Path) -> None:
             db.execute("COMMIT")
 
     error = Engine(Graph([ends]), store=SQLiteStore(file)).run({"amount": 5}).error
-    assert str(error) == "'COMMIT': the engine begins and ends the transaction itself"
+    assert isinstance(error, ValueError)
+    assert "'COMMIT' is not allowed" in str(error)
 
 
 def test_an_async_node_writes_too(file: Path) -> None:
@@ -203,4 +204,4 @@ def test_neither_replay_nor_rerun_write_again(file: Path, verb: str) -> None:
 def test_a_store_in_memory_has_no_database() -> None:
     error = Graph([pay]).run({"amount": 5}).error
     assert isinstance(error, StoreError)
-    assert "a memory store has none" in str(error)
+    assert "memory store" in str(error)

@@ -214,8 +214,8 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
     class Session:
         run_id = "r"
 
-        def brace(self) -> None:
-            events.append("brace")
+        def before_call(self) -> None:
+            events.append("before call")
 
     class Frame:
         epoch = (1,)
@@ -228,7 +228,7 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
         return []
 
     Recorder(Session(), recall)._history(Item())  # type: ignore[arg-type]
-    assert events == ["brace", "look up"]
+    assert events == ["before call", "look up"]
 
 
 def test_what_a_late_attempt_records_is_let_fall(tmp_path: Path) -> None:

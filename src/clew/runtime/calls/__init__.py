@@ -1,4 +1,4 @@
-"""Calls: what a node is called with, its context, and its recorded calls."""
+"""Call nodes: their arguments, their context and their recorded calls."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""Doubts: whether a call that was begun, and has nothing to show for it, was made.
+"""Ambiguous calls: calls that started and have no recorded result, so that they may or may not have had an effect.
 
-Only a person can tell. What is to be done about it is the engine's ``on_ambiguous``: ``"retry"`` makes the call
-again with the same idempotency key, and costs nothing while all goes well. For ``"fail"`` and ``"ask"`` an
-`CallIntent` is made durable before a call: an intent without a recording is a doubt. The same goes for a node with
-side effects that is recorded as a whole; its intent has the number `WHOLE`, and is settled by another one when the
-attempt has ended in any way that is known, other than with an outcome, which speaks for itself. A node that has
-begun a recorded call is in no doubt as a whole: its calls are.
+The engine's ``on_ambiguous`` decides what happens to them:
 
-All doubts about an item are cleared up before it makes a call. Else the calls that are made while another one is asked
-about would be cut short by the question, and be in doubt themselves.
+- ``"retry"`` makes the call again with the same idempotency key. It costs nothing while no process crashes.
+- ``"fail"`` and ``"ask"`` write a durable `CallIntent` before each call. An intent without a recording is ambiguous.
+
+A node with side effects that makes no recorded calls is treated as one call. Its intent has the number `WHOLE`. If the
+attempt raises or asks a question, a second intent settles the first. If it finishes, its outcome does. If it makes a
+recorded call, only that call can be ambiguous.
+
+All ambiguous calls of an item are resolved before it makes a new call. Otherwise a question about one of them would
+interrupt the new call and make it ambiguous too.
 """
 
 from __future__ import annotations
@@ -27,26 +29,26 @@ Made = tuple[tuple[int, ...], int, Place, str]
 
 
 class CallHistory(Protocol):
-    """What was recorded of an item."""
+    """The recorded calls and intents of an item."""
 
     intents: list[CallIntent]
-    own: set[int]  # those of this session, by their places
+    own: set[int]  # numbers of the intents of this session
 
     def made(self) -> set[Made]:
-        """The calls that have a recording."""
+        """Return the calls that have a recording."""
 
 
-def doubts(known: CallHistory, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
-    """The calls of an item that were begun and have nothing to show for it, by place and name, and how often.
+def ambiguous_calls(known: CallHistory, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
+    """Return the ambiguous calls of an item by place and name, and how often each was started.
 
-    What the attempt that asks has begun itself is under way, and in no doubt.
+    Calls of the current attempt are running, so they are not ambiguous.
     """
     made, found = known.made(), dict[tuple[Place, str], int]()
     settled: Counter[Made] = Counter()
-    speaks = {call[:2] for call in made}
+    with_calls = {call[:2] for call in made}
     for intent in known.intents:
         if intent.number != WHOLE:
-            speaks.add((intent.epoch, intent.attempt))
+            with_calls.add((intent.epoch, intent.attempt))
         if intent.is_settled:
             settled[intent.epoch, intent.attempt, intent.place, intent.name] += 1
     for intent in known.intents:
@@ -55,7 +57,7 @@ def doubts(known: CallHistory, epoch: tuple[int, ...], attempt: int) -> dict[tup
             continue
         if at == (epoch, attempt) and intent.n in known.own:
             continue
-        if intent.number == WHOLE and at in speaks:
+        if intent.number == WHOLE and at in with_calls:
             continue
         if settled[*at, *call]:
             settled[*at, *call] -= 1
@@ -64,27 +66,27 @@ def doubts(known: CallHistory, epoch: tuple[int, ...], attempt: int) -> dict[tup
     return dict(sorted(found.items()))
 
 
-def told_place(place: Place) -> str:
-    """The place of a call as text."""
+def place_text(place: Place) -> str:
+    """Return the place of a call as text."""
     return ".".join(map(str, place))
 
 
 def about(place: Place) -> str:
-    """What a question about a call has in its path after that of the item."""
-    return "!" if place == (WHOLE,) else f"!{told_place(place)}"
+    """Return the suffix that the path of a question about a call has after the path of the item."""
+    return "!" if place == (WHOLE,) else f"!{place_text(place)}"
 
 
 def check(
     known: CallHistory, policy: str, item: Item, attempt: int, place: Place, answers: Any
 ) -> tuple[Any, ...]:
-    """Before the call at `place` of an item: () to make it, or the response that a person has given for it.
+    """Return () if the call at `place` is to be made, or a tuple with the response that a user gave for it.
 
-    `answers` gives those to the questions about something. AmbiguousCallError, or a question, if there is a doubt about
-    this call or, where people are asked, about any other one of the item.
+    `answers` returns the answers to questions with a given suffix. With the policy "fail", raises AmbiguousCallError if
+    this call is ambiguous. With "ask", raises a question if any call of the item is ambiguous and has no answer.
     """
     node, path = item.node.name, item.path
     response: tuple[Any, ...] = ()
-    for (each, name), times in doubts(known, item.frame.epoch, attempt).items():
+    for (each, name), times in ambiguous_calls(known, item.frame.epoch, attempt).items():
         if policy == "fail":
             if each == place:
                 raise AmbiguousCallError(_failure(node, path, each, name))
@@ -97,25 +99,20 @@ def check(
     return response
 
 
-def _told(node: str, path: str, place: Place, name: str) -> str:
+def _problem(node: str, path: str, place: Place, name: str) -> str:
     if place == (WHOLE,):
-        return f"node {node!r} at {path} was begun and has no result: it may have had its effect, or not"
-    where = f"node {node!r} at {path}, call {told_place(place)} ({name!r})"
-    return f"{where} was begun and has no recording: it may have been made, or not"
+        return f"node {node!r} at {path} started and has no result, so it may or may not have had its effect"
+    where = f"node {node!r} at {path}, call {place_text(place)} ({name!r})"
+    return f"{where} started and has no recorded result, so it may or may not have been made"
 
 
 def _failure(node: str, path: str, place: Place, name: str) -> str:
-    again = "call it" if place == (WHOLE,) else "make it"
     return (
-        f"{_told(node, path, place, name)}; find out, and resume with on_ambiguous='ask' to say what it gave, or with "
-        f"'retry' to {again} again with the same idempotency key"
+        f"{_problem(node, path, place, name)}; find out, then resume with on_ambiguous='ask' to give the result, or "
+        f"with 'retry' to repeat it with the same idempotency key"
     )
 
 
 def _question(node: str, path: str, place: Place, name: str) -> str:
-    ways = (
-        "call it again, or give what it returned"
-        if place == (WHOLE,)
-        else "make it again, or give its response"
-    )
-    return f"{_told(node, path, place, name)}; answer 'retry' to {ways}"
+    result = "the value that it returned" if place == (WHOLE,) else "its response"
+    return f"{_problem(node, path, place, name)}; answer 'retry' to repeat it, or give {result}"

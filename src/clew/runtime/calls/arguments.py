@@ -1,11 +1,11 @@
-"""Calling a node's function: from the values that an item sees to arguments, and back to a return value.
+"""Call a node's function with arguments from the values of an item.
 
-Inputs are found in this order: payload, state, bound value, the parameter's default (a mutable one copied each
-time). How a node is called is worked out once per program. Most nodes need nothing but values that are in the state
-for sure, and get the short way.
+An input comes from the first of these that has it: the payload, the state, the bound values, the default of the
+parameter. A mutable default is copied for each call. How to call a node is computed once per program. Most nodes read
+only values that are certainly in the state, and use a faster path.
 
-Every call is guarded (``clew.runtime.calls.mutation_check``): here for plain and async functions; the host guards
-generators, which are done when they are exhausted.
+Every call is guarded (``clew.runtime.calls.mutation_check``): plain and async functions here, generators by the host,
+because they end when they are exhausted.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from clew.state.stored_object import StoredObject, find_stored, have_been_made
 
 Arguments = tuple[list[Any], dict[str, Any]]
 Call = Callable[[Item, Any], Any]
-"""Calls the function for an item, with the context that it is given if it takes one."""
+"""Calls the function of an item, with a context if the function takes one."""
 
 FIELDS = 64
-"""How many fields of a whole state are watched."""
+"""How many fields of a whole state are guarded."""
 
 _UNCHANGING = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, type)
 
 
 def calls_of(program: Program) -> list[tuple[Call, bool, bool]]:
-    """How to call each node of a program, whether it takes a context, and whether calling it is all there is to do."""
+    """Return for each node how to call it, whether it takes a context, and whether a call needs no preparation."""
     calls: list[tuple[Call, bool, bool]] = []
     for node in program.nodes:
         takes_context = any(p.kind == "context" for p in node.params)
@@ -104,7 +104,7 @@ def _call_of(program: Program, node: Node) -> Call:
 
 
 def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Arguments:
-    """The arguments of an item's function; what comes from state or payload is added to `inputs`."""
+    """Return the arguments of an item's function; append values from state and payload to `inputs`."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     inputs = [] if inputs is None else inputs
@@ -133,9 +133,9 @@ def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Ar
 
 
 def unbuilt_input(item: Item, run_id: str) -> ClassChangedError | None:
-    """Say which input of an item holds an instance that was not built: its class is missing, or has changed."""
+    """Return an error if an input of an item holds a stored instance whose class is missing or has changed."""
     if item.node.subgraph is not None:
-        return None  # what is inside it reads
+        return None  # the nodes inside read the values
     values = item.values() if item.node.reads_state else {}
     for param in item.node.params:
         if param.kind == "value":
@@ -148,7 +148,7 @@ def unbuilt_input(item: Item, run_id: str) -> ClassChangedError | None:
 
 
 def check_built(value: Any, item: Item, run_id: str, what: str) -> None:
-    """Refuse to give an item a recorded value that holds an instance which was not built."""
+    """Raise ClassChangedError if a recorded value holds an instance whose class is missing or has changed."""
     found = find_stored(value) if have_been_made() else None
     if found is not None:
         raise _unbuilt(found, item, run_id, f"gets {what}")
@@ -158,14 +158,14 @@ def _unbuilt(found: StoredObject, item: Item, run_id: str, what: str) -> ClassCh
     why = why_unbuilt(found)
     return ClassChangedError(
         f"run {run_id!r}, step {item.step}: node {item.node.name!r} at {item.path} {what}, which holds a stored "
-        f"{found.name!r} that is not built: {why}",
+        f"{found.name!r} that cannot be built: {why}",
         name=getattr(why, "name", "") or found.name,
         missing=getattr(why, "missing", ()),
     )
 
 
 def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
-    """The read-only state for a `state` parameter: an instance of the schema, or a mapping without one."""
+    """Return the read-only state for a `state` parameter: an instance of the schema, else a mapping."""
     schema = item.frame.program.schema
     if schema is None:
         return MappingProxyType(values)

@@ -1,7 +1,7 @@
-"""The context that a node is given: the run as one attempt of one item sees it.
+"""The context that a node receives: the run as one attempt of one item sees it.
 
-Whatever is drawn from it depends on the run's seed, the item's path and the attempt alone: not on the other
-branches, nor on the order in which things happen.
+Random values depend only on the seed of the run, the path of the item and the attempt. They do not depend on other
+branches or on timing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RunContext:
         self._host = host
         self._item = item
         self._random: Random | None = None
-        self._whole: Scope | None = None  # of the node's function itself
+        self._whole: Scope | None = None  # the scope of the node function itself
         self.attempt = item.attempt if attempt is None else attempt
 
     @property
@@ -53,7 +53,7 @@ class RunContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The node's own key function on its inputs, or a key from run and path; constant over attempts."""
+        """The result of the node's key function, or a key made of run id and path; the same for all attempts."""
         if self._item.node.policy.idempotency_key_func is not None:
             return self._own_key()
         text = f"{len(self.run_id)}:{self.run_id}{self.path}"
@@ -94,12 +94,12 @@ class RunContext:
     def sleep(self, seconds: float) -> Awaitable[None]:
         given: Any = seconds
         if not isinstance(given, (int, float)) or not given >= 0:
-            raise ValueError(f"ctx.sleep takes seconds, 0 or more, not {seconds!r}")
+            raise ValueError(f"ctx.sleep expects a number of seconds >= 0, got {seconds!r}")
         return self._host.sleep(self._item, self.attempt, seconds)
 
     def emit(self, name: str, data: Any = None) -> None:
         if not isinstance(name, str):
-            raise ValueError(f"ctx.emit takes a name for what happened, text, not {name!r}")
+            raise ValueError(f"ctx.emit expects an event name (a str), got {name!r}")
         self._host.tell("emitted", self._item, name=name, data=data)
 
     def interrupt(self, question: Any) -> Any:
@@ -112,7 +112,7 @@ class RunContext:
         raise scope.ask(question, position)
 
     def _scope(self) -> Scope:
-        """What the node's code is in just now: one of its recorded calls, or the node's function itself."""
+        """Return the scope that the code is in: a recorded call, or the node function itself."""
         scope = scope_of(self) or self._whole
         if scope is None:
             scope = self._whole = Scope(self)
@@ -120,16 +120,16 @@ class RunContext:
 
     @contextmanager
     def transaction(self) -> Iterator[StoreTransaction]:
-        self._host.transact(self._item, self.attempt, [])  # says so now if there is no database
-        written = StoreTransaction()
-        yield written
-        self._host.transact(self._item, self.attempt, written.statements)
+        self._host.transact(self._item, self.attempt, [])  # raises now if the store has no database
+        transaction = StoreTransaction()
+        yield transaction
+        self._host.transact(self._item, self.attempt, transaction.statements)
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if type(name) is not str or not name or name.startswith("clew."):
             raise ValueError(
-                f"ctx.record takes a name for the call, text that does not begin with 'clew.', not {name!r}; those "
-                f"that do are the library's own"
+                f"ctx.record expects a name for the call, got {name!r}; give a non-empty str that does not start with "
+                f"'clew.', which is reserved"
             )
         return self._record(name, fn, args, kwargs)
 
@@ -138,8 +138,8 @@ class RunContext:
     ) -> Any:
         if self.cancelled:
             raise RunCancelledError(
-                f"node {self._item.node.name!r} at {self.path} asks for {name!r} after its attempt is over "
-                f"(it timed out, or the run was cancelled), so no call is made"
+                f"node {self._item.node.name!r} at {self.path} called ctx.record({name!r}) after its attempt ended; "
+                f"the attempt timed out or the run was cancelled, so the call was not made"
             )
         return self._host.recorder.call(
             self._item, self.attempt, self._scope().within(), name, fn, args, kwargs

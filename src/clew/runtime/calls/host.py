@@ -1,6 +1,6 @@
-"""A host: what has nodes called and stands behind their contexts. A session that runs them is one, a replay another.
+"""A host calls node functions and implements their contexts. A session is a host, and so is a replay.
 
-Here is what both share: how a node's function is called, and how the chunks of a generator are gathered.
+This module has the part that both share: calling a node function and collecting the chunks of a generator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CallHandler(Protocol):
-    """Answers `ctx.record`: by making the call, or from a recording."""
+    """Implements `ctx.record`, by making the call or from a recording."""
 
     def call(
         self,
@@ -36,18 +36,18 @@ class CallHandler(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What the call gives, or an awaitable of it; its function runs inside `scope`, which has its place."""
+        """Return the response of a call, or an awaitable of it; run the function inside `scope`."""
 
 
 class RecordingHost(Protocol):
-    """What a recorder needs of the session that it records for."""
+    """The parts of a session that a recorder uses."""
 
     run_id: str
     machine: Machine
     settings: Settings
     clock: Clock
     writer: LogWriter
-    off_loop: Any  # where an event loop waits for the store; None without a loop
+    off_loop: Any  # threads that wait for the store; None without an event loop
 
     def tell(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event to the listeners."""
@@ -55,18 +55,18 @@ class RecordingHost(Protocol):
     def keep(self, entry: Any) -> None:
         """Write a record to the log."""
 
-    def brace(self) -> None:
-        """Make durable what the next call builds on, and check that the run is still owned."""
+    def before_call(self) -> None:
+        """Make earlier records durable, and check that this process still owns the run."""
 
-    async def abrace(self) -> None:
-        """`brace`, without waiting on the event loop."""
+    async def abefore_call(self) -> None:
+        """`before_call` that does not block the event loop."""
 
     async def settle(self) -> None:
         """Return when everything written so far is durable."""
 
 
 class Host:
-    """Has nodes called."""
+    """Calls nodes."""
 
     recorder: CallHandler
     cancelled = False
@@ -78,23 +78,23 @@ class Host:
         self.clock: Clock = settings.clock
 
     def tell(self, kind: Any, item: Item, **data: Any) -> None:
-        """Tell listeners something that a node does while it runs; from any thread. Here there are none."""
+        """Send an event of a running node to the listeners, from any thread. A plain host has no listeners."""
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
-        """`ctx.sleep`: here it is over at once."""
+        """Implement `ctx.sleep`; a plain host does not wait."""
         return SLEPT
 
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
-        """What an attempt writes to the store's own database: here nowhere."""
+        """Take statements of `ctx.transaction`; a plain host discards them."""
 
     def call(self, item: Item, attempt: int | None = None) -> Any:
-        """Call the item's function: its value, or for an async one its awaitable."""
+        """Call the function of an item; return its value, or an awaitable for an async function."""
         batch = item.batch
         program = batch.open_step.frame.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
         try:
             if self.settings.check_mutation or item.node.mode in ("generator", "async_generator"):
-                value = self._watched(item, RunContext(self, item, attempt))
+                value = self._call_guarded(item, RunContext(self, item, attempt))
             else:
                 value = call(item, RunContext(self, item, attempt) if takes_context else None)
         except BaseExceptionGroup as error:
@@ -104,19 +104,19 @@ class Host:
             return _awaited(value)
         return value
 
-    def _watched(self, item: Item, context: RunContext) -> Any:
-        """Call a generator, or any function whose inputs are compared by content, and check at its end."""
+    def _call_guarded(self, item: Item, context: RunContext) -> Any:
+        """Call a generator, or a function whose inputs are compared by content, and check the inputs at its end."""
         inputs: list[Input] = []
         args, kwargs = arguments(item, context, inputs)
-        watch = (InputGuard if self.settings.check_mutation else Guard)(item, inputs)
+        guard = (InputGuard if self.settings.check_mutation else Guard)(item, inputs)
         func, mode = item.node.func, item.node.mode
         if mode == "sync":
-            return watch.call(func, *args, **kwargs)
+            return guard.call(func, *args, **kwargs)
         if mode == "async":
-            return watch.start(func, *args, **kwargs)
+            return guard.start(func, *args, **kwargs)
         if mode == "generator":
-            return watch.call(lambda: self._chunks(item, func(*args, **kwargs)))
-        return watch.start(lambda: self._async_chunks(item, func(*args, **kwargs)))
+            return guard.call(lambda: self._chunks(item, func(*args, **kwargs)))
+        return guard.start(lambda: self._async_chunks(item, func(*args, **kwargs)))
 
     def _chunks(self, item: Item, generator: Any) -> Any:
         chunks: list[Any] = []
@@ -137,7 +137,7 @@ class Host:
 
 
 async def _awaited(coroutine: Any) -> Any:
-    """What a coroutine returns; a question that a task group has wrapped comes out as itself."""
+    """Await a coroutine; unwrap a question that a task group has put into an exception group."""
     try:
         return await coroutine
     except BaseExceptionGroup as error:
@@ -146,7 +146,7 @@ async def _awaited(coroutine: Any) -> Any:
 
 
 class _Slept:
-    """What a sleep that is over returns: it may be awaited, and need not be."""
+    """The result of a finished sleep; async nodes await it, sync nodes ignore it."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()

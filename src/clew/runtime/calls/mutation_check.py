@@ -1,16 +1,16 @@
-"""Notice a node that changes its inputs in place: `MutationError` names node and value.
+"""Detect nodes that change their inputs in place; raise `MutationError` with the node and the value.
 
-Values inside a state belong to the user, and Clew does not copy them: a node that edits one changes history. Two
-checks compare the inputs before a call with the inputs after it, whether it returned, asked or raised:
+Clew does not copy the values in a state, so a node that edits one changes the recorded past. Two checks compare the
+inputs before a call with the inputs after it, also if the call raised or asked a question:
 
-- The guard is always on. It compares the length of every list, dict and set (and of their subclasses) that is an
-  input itself: O(1) for each input. Of a whole state it looks at the first 64 fields.
-- `check_mutation=True` compares contents as well: the canonical encoding or, where a value has none, a deep copy. A
-  value that can be neither encoded nor copied is left to the guard.
+- The guard is always on. It compares the length of every input that is a list, dict or set, or a subclass: O(1) for
+  each input. For a whole state it checks the first 64 fields.
+- `check_mutation=True` also compares contents, by canonical encoding or else with a deep copy. Values that can be
+  neither encoded nor copied are checked only by the guard.
 
-Inputs are values from the state or the payload of a Send. Bound values and defaults are no part of a state, so nobody
-watches them. The checks hold the inputs only while the call runs: a list that only the state holds can then grow in
-place. A call that is cancelled, or that takes too long, has no end at which to look.
+Inputs are values from the state or from the payload of a Send. Bound values and defaults are not checked, because they
+are not part of a state. The checks hold references only while the call runs, so that a list that only the state
+references can grow in place. Calls that are cancelled or time out are not checked.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Guard:
         ]
 
     def check(self, raised: BaseException | None = None) -> None:
-        """Raise MutationError if an input has another length than before."""
+        """Raise MutationError if the length of an input has changed."""
         for name, value, size in self.sizes:
             if size_of(value) != size:
-                raise _told(self._item, name, value, size) from raised
+                raise _mutation_error(self._item, name, value, size) from raised
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function that is done when it returns, then check."""
+        """Call a sync function, then check."""
         try:
             value = function(*args, **kwargs)
         except (Exception, Asking) as error:
@@ -62,7 +62,7 @@ class Guard:
         return value
 
     def start(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call an async function; what it returns checks when it was awaited."""
+        """Call an async function; the awaitable that is returned checks at its end."""
         try:
             value = function(*args, **kwargs)
         except (Exception, Asking) as error:
@@ -70,7 +70,7 @@ class Guard:
             raise
         if isawaitable(value):
             return self.wait(value)
-        self.check()  # a wrapper of an async function may have an answer of its own
+        self.check()  # a wrapper of an async function may return a plain value
         return value
 
     async def wait(self, awaitable: Awaitable[Any]) -> Any:
@@ -95,29 +95,29 @@ class InputGuard(Guard):
         self._before = [(name, value, _fingerprint(value)) for name, value in inputs]
 
     def check(self, raised: BaseException | None = None) -> None:
-        """Raise MutationError if an input is not what it was."""
+        """Raise MutationError if the content of an input has changed."""
         super().check(raised)
         for name, value, before in self._before:
             if before is not _UNKNOWN and _differs(value, before):
-                raise _told(self._item, name, value) from raised
+                raise _mutation_error(self._item, name, value) from raised
 
 
 def guard_of(item: Item, inputs: Iterable[Input]) -> Guard | None:
-    """The guard of a call; None if no input has a length to watch."""
+    """Return the guard of a call; None if no input has a length."""
     guard = Guard(item, inputs)
     return guard if guard.sizes else None
 
 
 def changed(item: Item, args: Sequence[Any], sizes: Sizes) -> MutationError:
-    """Say which argument of a plain call has another length than before; one of them has."""
+    """Return the error for the argument of a fast-path call whose length has changed."""
     for param, value, size in zip(item.node.params, args, _each(sizes), strict=True):
         if size_of(value) != size:
-            return _told(item, param.source, value, size)
+            return _mutation_error(item, param.source, value, size)
     raise AssertionError("no argument has changed")
 
 
-def judged(item: Item, args: tuple[Any, ...], sizes: Sizes, error: BaseException) -> BaseException:
-    """What a plain call that raised has failed with: MutationError if it changed an argument, else its own error."""
+def error_of(item: Item, args: tuple[Any, ...], sizes: Sizes, error: BaseException) -> BaseException:
+    """Return the error of a fast-path call that raised: MutationError if it changed an argument, else its own."""
     if sizes is None or sizes_of(args) == sizes or not isinstance(error, (Exception, Asking)):
         return error
     found = changed(item, args, sizes)
@@ -129,8 +129,8 @@ def _each(sizes: Sizes) -> tuple[int, ...]:
     return sizes if isinstance(sizes, tuple) else () if sizes is None else (sizes,)
 
 
-def _told(item: Item, name: str, value: Any, size: int | None = None) -> MutationError:
-    """Say that an input changed while a node ran; a node that ran beside it may have changed it."""
+def _mutation_error(item: Item, name: str, value: Any, size: int | None = None) -> MutationError:
+    """Return the error for a changed input. A node that ran concurrently may have changed it."""
     how = "" if size is None else f" (length {size} before, {size_of(value)} after)"
     return MutationError(
         f"input {name!r} changed while node {item.node.name!r} ran at {item.path}{how}; return a new value instead "
@@ -145,7 +145,7 @@ def _fingerprint(value: Any) -> Any:
         pass
     try:
         copied = copy.deepcopy(value)
-        return (copied,) if bool(copied == value) else _UNKNOWN  # a class without equality says nothing
+        return (copied,) if bool(copied == value) else _UNKNOWN  # equality by identity cannot be used
     except Exception:
         return _UNKNOWN
 

@@ -1,16 +1,15 @@
-"""Recorded calls: what a node asked of the outside world, and what came back.
+"""Recorded calls: the calls of a node to the outside world, and their responses.
 
-A call that succeeded is not made again: a later attempt of the same item, and a resumed run, get the recording, if
-call number, name and request are the same. An exception belongs to its attempt: an attempt that is taken up again
-after a crash meets it again; one that is made again because the run had failed does not.
-Calls are numbered in program order when they start, so several at once keep their places; those made inside another
-recorded call are numbered within that one (``clew.runtime.calls.scopes``).
+- A call that succeeded is not repeated. A later attempt of the item, or a resumed run, gets the recorded response if
+  place, name and request are the same.
+- A recorded exception belongs to its attempt. If the attempt is repeated after a crash, the exception is raised again.
+  If the run had failed and is resumed, the call is made again.
+- Calls are numbered in program order when they start, so concurrent calls keep their places. Calls inside another
+  recorded call are numbered within it (``clew.runtime.calls.scopes``).
+- The order is: earlier records become durable, the call is made, its recording becomes durable, the node continues.
+  After a crash in between, a call may have been made without a recording (``clew.runtime.calls.ambiguity``).
 
-What happens when, for a crash between any two: all that was written before is durable, the call is made, its recording
-is durable, the node goes on. So a call may have been made and have no recording; where that matters, `doubts` knows
-about it.
-
-Recordings are looked up item by item, when an item makes its first call, and let go of when it has finished.
+The recordings of an item are read when it makes its first call and dropped when it finishes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import msgspec
 
 from clew.engine.frame import Item
 from clew.errors import EncodeError, StoreCorruptError, StoreError
-from clew.runtime.calls.ambiguity import Made, check, told_place
+from clew.runtime.calls.ambiguity import Made, check, place_text
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, question_of
 from clew.runtime.crash_points import reach
@@ -35,22 +34,22 @@ if TYPE_CHECKING:
     from clew.runtime.calls.host import RecordingHost
 
 OWN = "clew."
-"""Names of calls that the library makes itself, such as asking the time: they have no effects."""
+"""Prefix of calls that Clew makes itself, such as reading the clock; they have no effects."""
 
 
 class ItemCalls:
-    """What was recorded of one item, of all its attempts."""
+    """The recorded calls and intents of all attempts of one item."""
 
     def __init__(self, entries: Iterable[RecordedCall | CallIntent] = ()) -> None:
         self.calls: list[RecordedCall] = []
         self.intents: list[CallIntent] = []
-        self.own: set[int] = set()  # intents of this session, by their places
+        self.own: set[int] = set()  # numbers of the intents of this session
         self._at: dict[Place, list[RecordedCall]] = {}
         for entry in sorted(entries, key=lambda entry: entry.n):
             self.add(entry)
 
     def add(self, entry: RecordedCall | CallIntent) -> None:
-        """Something more is recorded."""
+        """Add a recorded call or an intent."""
         if isinstance(entry, CallIntent):
             self.intents.append(entry)
         else:
@@ -58,7 +57,7 @@ class ItemCalls:
             self._at.setdefault(entry.place, []).append(entry)
 
     def candidates(self, epoch: tuple[int, ...], attempt: int, at: Place) -> Sequence[RecordedCall]:
-        """The recordings that may stand for a call, best first: its own, or else successes of other attempts."""
+        """Return recordings that can answer a call, best first: of this attempt, else successes of other attempts."""
         known = self._at.get(at, ())
         own = [call for call in known if call.attempt == attempt and call.epoch == epoch]
         if own:
@@ -66,17 +65,17 @@ class ItemCalls:
         return [call for call in reversed(known) if call.error is None]
 
     def made(self) -> set[Made]:
-        """The calls that have a recording."""
+        """Return the calls that have a recording."""
         return {(call.epoch, call.attempt, call.place, call.name) for call in self.calls}
 
 
 def _next(entries: Sequence[RecordedCall | CallIntent]) -> int:
-    """The place of the next entry of a kind."""
+    """Return the number of the next entry of a kind."""
     return entries[-1].n + 1 if entries else 0
 
 
 class _PendingCall(msgspec.Struct):
-    """One call of a node under way."""
+    """A call that is running."""
 
     item: Item
     attempt: int
@@ -89,9 +88,9 @@ class _PendingCall(msgspec.Struct):
 
 
 class Recorder:
-    """Makes the calls of one run, and records them.
+    """Makes and records the calls of one run.
 
-    `recall` looks up what earlier processes recorded; `is_fresh` says that there is none but of this session.
+    `recall` reads recordings from the store. With `is_fresh`, only this session has recorded calls.
     """
 
     def __init__(
@@ -107,9 +106,7 @@ class Recorder:
         self._recall = recall
         self._is_fresh = is_fresh
         self._histories: dict[str, ItemCalls] = {}
-        self._begun: dict[
-            str, int
-        ] = {}  # nodes that are recorded as a whole, and the attempts that are under way
+        self._begun: dict[str, int] = {}  # path -> running attempt, of nodes that are recorded as a whole
         self._lock = threading.Lock()
 
     def call(
@@ -122,10 +119,10 @@ class Recorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """The recording of this call, or the call itself, recorded."""
+        """Return the recorded response of a call, or make the call and record it."""
         if not callable(fn):
             raise TypeError(
-                f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
+                f"ctx.record({name!r}, ...) expects a function, got {fn!r}; pass the function without calling it"
             )
         if is_async(fn) and self._session.off_loop is not None and self._must_read(item):
             return self._call_later(item, attempt, scope, name, fn, args, kwargs)
@@ -134,19 +131,19 @@ class Recorder:
             if (
                 found.name == name
                 and same(found.request, call.request)
-                and (found.error is None or self._is_met_again(found))
+                and (found.error is None or self._is_raised_again(found))
             ):
                 self._session.tell("call_recorded", item, name=name, reused=True)
                 return answer(found, item, self._session.run_id)
-        self._check(call, (args, kwargs), "request")  # better now than after the call
-        if is_async(fn):  # whatever stops it is raised where it is awaited
+        self._check(call, (args, kwargs), "request")  # before the call has an effect
+        if is_async(fn):  # its errors are raised where it is awaited
             return self._acall(call, fn)
-        settled = self._settled(call)
+        settled = self._start(call)
         if settled:
             self._keep(call, settled[0], None)
             return settled[0]
         if not name.startswith(OWN):
-            self._session.brace()
+            self._session.before_call()
             reach("before-call")
         try:
             with scope:
@@ -164,22 +161,22 @@ class Recorder:
         return response
 
     async def _call_later(self, item: Item, *call: Any) -> Any:
-        """A call that is looked up first, off the loop."""
+        """Make a call after its history was read on a thread."""
         await self._ahistory(item)
         value = self.call(item, *call)
         return await value if inspect.isawaitable(value) else value
 
-    def _is_met_again(self, call: RecordedCall) -> bool:
-        """Whether an exception of this very attempt is raised again."""
+    def _is_raised_again(self, call: RecordedCall) -> bool:
+        """Return whether a recorded exception belongs to this resumption."""
         return call.resumption == self._resumption
 
     async def _acall(self, call: _PendingCall, fn: Callable[..., Any]) -> Any:
-        settled = self._settled(call)
+        settled = self._start(call)
         if settled:
             await self._akeep(call, settled[0], None)
             return settled[0]
         if not call.name.startswith(OWN):
-            await self._session.abrace()
+            await self._session.abefore_call()
             reach("before-call")
         args, kwargs = call.request
         return await self._await(call, fn(*args, **kwargs))
@@ -199,7 +196,7 @@ class Recorder:
         return response
 
     def forget(self, path: str) -> None:
-        """An item has finished; should another attempt of what is around it come back to it, it is looked up."""
+        """Drop the history of a finished item; it is read again if an enclosing item is retried."""
         self._begun.pop(path, None)
         if self._recall is not None and self._session.writer.is_lasting:
             self._histories.pop(path, None)
@@ -207,13 +204,13 @@ class Recorder:
     # -- before a call -----------------------------------------------------------------------------------
 
     def _must_read(self, item: Item) -> bool:
-        """Whether the store has to be asked for the recordings of an item."""
+        """Return whether the recordings of an item have to be read from the store."""
         if item.path in self._histories or self._recall is None:
             return False
         return not self._is_fresh or any(item.frame.epoch)
 
     async def _ahistory(self, item: Item) -> ItemCalls:
-        """`_history`, without waiting on the loop."""
+        """`_history` that does not block the event loop."""
         off_loop = self._session.off_loop
         if off_loop is not None and self._must_read(item):
             found: ItemCalls = await off_loop.submit(self._history, item)
@@ -226,10 +223,10 @@ class Recorder:
         if history is None:
             entries: Iterable[RecordedCall | CallIntent] = ()
             if self._recall is not None and self._must_read(item):
-                self._session.brace()  # so that what this session recorded is found
+                self._session.before_call()  # flush, so that recordings of this session are found
                 try:
                     entries = self._checked(item, list(self._recall(path)))
-                except StoreError as error:  # no failure of the node: it must not go on as if it had been one
+                except StoreError as error:  # a node that catches it must not continue: the session fails
                     self._session.writer.fail(error)
                     raise
             with self._lock:
@@ -239,38 +236,38 @@ class Recorder:
     def _checked(
         self, item: Item, entries: list[RecordedCall | CallIntent]
     ) -> list[RecordedCall | CallIntent]:
-        """What was recorded of an item; StoreCorruptError if that says that something is lost."""
+        """Return the entries of an item; raise StoreCorruptError if one is missing."""
         if entries:
             from clew.runtime.log.integrity import missing_recordings
 
-            for wrong in missing_recordings(self._session.run_id, item, entries):
-                raise StoreCorruptError(wrong)
+            for problem in missing_recordings(self._session.run_id, item, entries):
+                raise StoreCorruptError(problem)
         return entries
 
     def _check(self, call: _PendingCall, value: Any, what: str) -> None:
-        """Refuse what cannot be stored, so that its node is told."""
+        """Raise EncodeError in the node if a value cannot be stored."""
         if self._session.writer.encodes:
             try:
                 encode(value, at=what)
             except EncodeError as error:
                 where = (
-                    f"node {call.item.node.name!r} at {call.item.path}, call {told_place(call.scope.place)}"
+                    f"node {call.item.node.name!r} at {call.item.path}, call {place_text(call.scope.place)}"
                 )
                 raise EncodeError(f"{where} ({call.name!r}) cannot be recorded: {error}") from error
 
-    def _settled(self, call: _PendingCall) -> tuple[Any, ...]:
-        """A call begins: () to make it, or what a person has said that it gave, if there was a doubt."""
+    def _start(self, call: _PendingCall) -> tuple[Any, ...]:
+        """Start a call; return () to make it, or a tuple with the response that a user gave for an ambiguous call."""
         session, item, place = self._session, call.item, call.scope.place
         call.started, call.began = session.clock.time(), session.clock.monotonic()
         if call.name.startswith(OWN) or session.settings.on_ambiguous == "retry":
             return ()
-        settled = self._cleared_up(call.history, item, call.attempt, place)
+        settled = self._resolve(call.history, item, call.attempt, place)
         if not settled:
             self._intend(call.history, item, call.attempt, place, call.name)
         return settled
 
-    def _cleared_up(self, history: ItemCalls, item: Item, attempt: int, place: Place) -> tuple[Any, ...]:
-        """The response that a person has given for a call, or (); raises if there is a doubt."""
+    def _resolve(self, history: ItemCalls, item: Item, attempt: int, place: Place) -> tuple[Any, ...]:
+        """Return a tuple with the response that a user gave for a call, or (); raise if the call is ambiguous."""
         session = self._session
         policy, answers = session.settings.on_ambiguous, session.machine.answers
         return check(history, policy, item, attempt, place, lambda about: list(answers(item, about).values()))
@@ -278,33 +275,33 @@ class Recorder:
     def _intend(
         self, history: ItemCalls, item: Item, attempt: int, place: Place, name: str, is_settled: bool = False
     ) -> None:
-        """Keep that a call is about to be made; or, if it is settled, that it ended without a result."""
+        """Write an intent: a call is about to be made or, if `is_settled`, has ended without a result."""
         with self._lock:
             n, epoch = _next(history.intents), item.frame.epoch
             intent = CallIntent(item.path, attempt, place[-1], name, epoch, n, is_settled, place[:-1])
             history.add(intent)
             history.own.add(n)
-            self._session.keep(intent)  # in the order of their numbers: a gap says that one is lost
+            self._session.keep(intent)  # under the lock, because a gap in the numbers means a lost entry
 
     # -- whole nodes -------------------------------------------------------------------------------------
 
     def begin(self, item: Item) -> tuple[Any, ...]:
-        """An attempt of a node with side effects begins: () to call it, or what a person says that it returned."""
+        """Start an attempt of a node with side effects; return () to call it, or (value,) if a user gave its value."""
         return self._begin(item, self._history(item))
 
     async def abegin(self, item: Item) -> tuple[Any, ...]:
-        """`begin`, without waiting on the loop."""
+        """`begin` that does not block the event loop."""
         return self._begin(item, await self._ahistory(item))
 
     def _begin(self, item: Item, history: ItemCalls) -> tuple[Any, ...]:
-        given = self._cleared_up(history, item, item.attempt, (WHOLE,))
+        given = self._resolve(history, item, item.attempt, (WHOLE,))
         if not given:
             self._intend(history, item, item.attempt, (WHOLE,), "")
             self._begun[item.path] = item.attempt
         return given
 
     def ended(self, item: Item, attempt: int) -> None:
-        """An attempt has raised, or has asked something: if it is one that `begin` knows, it is in no doubt."""
+        """Settle the intent of an attempt that raised or asked a question."""
         if self._begun.get(item.path) == attempt:
             del self._begun[item.path]
             self._intend(self._history(item), item, attempt, (WHOLE,), "", is_settled=True)
@@ -312,20 +309,19 @@ class Recorder:
     # -- after a call ------------------------------------------------------------------------------------
 
     def _left(self, call: _PendingCall) -> None:
-        """The call was left with a question, and is made again with the answer: nobody doubts what became of it."""
+        """Settle the intent of a call that asked a question; it is made again with the answer."""
         if self._session.settings.on_ambiguous != "retry" and not call.name.startswith(OWN):
             self._intend(call.history, call.item, call.attempt, call.scope.place, call.name, is_settled=True)
 
     def _keep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
-        """Record a call. It is durable before the node goes on; what the library asks itself need not be: it has no
-        effects, and whatever has some comes after it in the log."""
+        """Record a call and wait until it is durable. Calls of Clew itself have no effects, so they need not wait."""
         if self._put(call, response, error):
             if not call.name.startswith(OWN):
                 self._session.writer.ensure()
             self._kept(call)
 
     async def _akeep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
-        """`_keep`, without waiting on the loop."""
+        """`_keep` that does not block the event loop."""
         if self._put(call, response, error, awaited=True):
             await self._session.settle()
             self._kept(call)
@@ -358,8 +354,8 @@ class Recorder:
             )
             history.add(made)
             if self._histories.get(item.path) is not history:
-                return False  # of an attempt that took too long, and the item has finished without it
-            session.keep(made)  # in the order of their numbers: a gap says that one is lost
+                return False  # the attempt timed out, and the item has finished without it
+            session.keep(made)  # under the lock, because a gap in the numbers means a lost entry
         return True
 
     def _kept(self, call: _PendingCall) -> None:
@@ -369,8 +365,8 @@ class Recorder:
 
 
 def answer(call: RecordedCall, item: Item, run_id: str) -> Any:
-    """What a recording gives: a value or an exception, awaited if the call was."""
-    check_built(call.response, item, run_id, f"what its call {call.name!r} returned")
+    """Return the response of a recording, or raise its exception; return an awaitable if the call was awaited."""
+    check_built(call.response, item, run_id, f"the response of its call {call.name!r}")
     if call.awaited:
         return _again(call)
     if call.error is not None:
@@ -385,12 +381,12 @@ async def _again(call: RecordedCall) -> Any:
 
 
 def is_async(fn: Callable[..., Any]) -> bool:
-    """Whether a callable is known to return an awaitable."""
+    """Return whether a callable is known to return an awaitable."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two requests are the same: by their encodings, or by equality where they have none."""
+    """Return whether two requests have the same encoding, or are equal if they cannot be encoded."""
     try:
         return encode(one) == encode(other)
     except EncodeError:

@@ -1,12 +1,11 @@
-"""Rerun: use again what a recorded run computed, wherever inputs and code are the same.
+"""Reuse results of a recorded run in a rerun, if inputs and code are the same.
 
-The old run is retraced with the outcomes that it recorded: each of its items is found with what it saw, and keyed by
-that and by its node's code. An item of the new run with the same key gets the old outcome, and its record says that it
-was cached; everything else is called. Equal keys are used in the order of the old run, each once, so a node that gave
-three answers to one question gives them again.
+The old run is retraced with its recorded outcomes. Each item gets a key made of its inputs and the code of its node. An
+item of the new run with the same key gets the old outcome, marked as cached; all other items are called. Outcomes with
+equal keys are used in the order of the old run, each once.
 
-What saw something else than it would see today is not used: a node whose code, inputs or bound values have changed;
-whatever is inside a subgraph that begins with something else; anything at all where a reducer has changed.
+These outcomes are not reused: of a node whose code, inputs or bound values have changed; of nodes in a subgraph whose
+initial values have changed; of any node if a reducer has changed.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from clew.state.stored_object import holds_stored
 
 
 class ResultReuse:
-    """The outcomes of a recorded run, by what they depend on."""
+    """The outcomes of a recorded run, by the digest of code and inputs."""
 
     def __init__(self, log: RunLog, program: Program, graph: Graph, settings: Settings) -> None:
         self._outcomes: dict[str, deque[Outcome]] = {}
         self._log = log
-        self._foreign: set[str] = set()  # frames that begin with something else today
+        self._foreign: set[str] = set()  # frames whose initial values have changed
         self._changed = changed_parts(log.row, graph)
         if not self._changed.has_other_reducers:
             self._retrace(program, settings)
@@ -43,7 +42,7 @@ class ResultReuse:
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
-            on_error="continue",  # a recorded failure is taken over like any outcome
+            on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
         )
         machine = Machine.restore(
@@ -52,13 +51,13 @@ class ResultReuse:
         outcomes = log.outcomes()
         while (item := machine.take()) is not None:
             for record in machine.outbox:
-                if isinstance(record, Start) and not self._begins_alike(record):
+                if isinstance(record, Start) and not self._has_same_start(record):
                     self._foreign.add(record.prefix)
             machine.outbox.clear()
             outcome = outcomes.get(item.path)
             if outcome is None:
                 continue
-            # what was stored of a class that has changed is made again
+            # values of a class that has changed are computed again
             is_built = not holds_stored(outcome.update.values())
             if outcome.error is None and is_built and self._is_unchanged(item):
                 key = key_of(item, with_context=True)
@@ -66,7 +65,7 @@ class ResultReuse:
                     self._outcomes.setdefault(key, deque()).append(outcome)
             machine.adopt(item, outcome)
 
-    def _begins_alike(self, start: Start) -> bool:
+    def _has_same_start(self, start: Start) -> bool:
         known = self._log.frames.get(start.prefix)
         return known is not None and same(dict(known[0].values), dict(start.values))
 
@@ -81,7 +80,7 @@ class ResultReuse:
         return not self._changed.bound or not self._reads_changed(item)
 
     def _reads_changed(self, item: Item) -> bool:
-        """Whether the item, or one around it, reads a bound value that is another now."""
+        """Return whether the item, or an enclosing one, reads a bound value that has changed."""
         here: Item | None = item
         while here is not None:
             if not self._changed.bound.isdisjoint(here.node.inputs):
@@ -90,7 +89,7 @@ class ResultReuse:
         return False
 
     def find(self, item: Item) -> Outcome | None:
-        """An outcome for this item, if the old run has one."""
+        """Return an outcome of the old run for this item, or None."""
         key = key_of(item, with_context=True)
         found = self._outcomes.get(key) if key is not None else None
         return found.popleft() if found else None

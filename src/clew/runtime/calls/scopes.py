@@ -1,13 +1,13 @@
-"""Where in a node a call is made and a question is asked: places that do not depend on what is skipped.
+"""Scopes: stable numbers for the recorded calls and questions of a node.
 
-A recorded call is a scope, and so is the node itself. Calls and questions are numbered within their scope. So the
-place of a call is the numbers of the calls around it and its own; the position of a question is the place of the call
-around it and the question's number there. When a recorded call is answered from the log, what happened inside it is
-skipped, and nothing outside it is numbered differently.
+The node function is a scope, and so is each recorded call. Calls and questions are numbered within their scope. The
+place of a call is its number after the numbers of the enclosing calls. The position of a question is its number after
+the place of the enclosing call. If a recorded call is answered from the log, its inner calls are skipped, and the
+numbers outside it stay the same.
 
-Numbers follow the order of the program. Two tasks (or threads) that ask in one scope have no such order: which one is
-first depends on timing, and an answer could reach the wrong question. That is a `NodeError`. Two recorded calls are two
-scopes, numbered when ``ctx.record`` is called, so branches that are recorded may ask.
+Numbers follow program order. Two tasks or threads that ask in one scope have no defined order, so an answer could reach
+another question than the one it was given for. That is a `NodeError`. Each recorded call is a separate scope, numbered
+when ``ctx.record`` is called, so concurrent recorded calls may ask.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from clew.runtime.log.call_records import Place
 
 
 class Asking(BaseException):
-    """Unwinds a node that asks a question. Not an Exception, so that a node's own `except` lets it pass.
+    """Unwinds a node that asks a question. A BaseException, so that `except Exception` in the node does not catch it.
 
-    `about` tells questions about something within an item, such as one of its calls, from those of the item itself.
-    `refusal` is why the question must not be asked, if another task has asked in the same scope meanwhile.
+    `about` is set for questions about a call of the item. `refusal` is set if another task asks in the same scope.
     """
 
     def __init__(self, question: Any, about: str = "", position: str | None = None) -> None:
-        super().__init__("a node asks a question; let this pass")
+        super().__init__("a node asks a question; do not catch this exception")
         self.question = question
         self.about = about
         self.position = position
@@ -37,14 +36,14 @@ class Asking(BaseException):
 
 
 class Scope:
-    """A node's function, or one recorded call of it, while it runs."""
+    """A running node function, or a running recorded call of it."""
 
     __slots__ = ("_asker", "_asking", "_token", "asked", "calls", "of", "outer", "place")
 
     def __init__(self, of: object, place: Place = (), outer: Scope | None = None) -> None:
-        self.of = of  # the context that it belongs to
+        self.of = of  # the context to which it belongs
         self.place = place
-        self.outer = outer  # what is around it, also if that is of another run
+        self.outer = outer  # the enclosing scope, which may belong to another run
         self.calls = 0
         self.asked = 0
         self._asker: object = None
@@ -52,7 +51,7 @@ class Scope:
         self._token: Token[Scope | None] | None = None
 
     def within(self) -> Scope:
-        """The scope of the next call."""
+        """Return the scope of the next call."""
         number = self.calls
         self.calls += 1
         return Scope(self.of, (*self.place, number), _current.get())
@@ -65,18 +64,18 @@ class Scope:
         assert self._token is not None
         try:
             _current.reset(self._token)
-        except ValueError:  # a coroutine that nobody awaits any more is closed from elsewhere
+        except ValueError:  # an abandoned coroutine is closed from another context
             pass
 
     def next_position(self, node: str, path: str) -> str:
-        """The position of the next question. NodeError if another task has asked here before."""
+        """Return the position of the next question; raise NodeError if another task has asked in this scope."""
         asker = _asker()
         if self._asker is None:
             self._asker = asker
         elif self._asker is not asker and self._asker != asker:
             error = NodeError(
-                f"node {node!r} at {path} asks questions from several tasks at once, so an answer could reach the "
-                f"wrong one; ask one after the other, or ask inside ctx.record(name, ...), once for each task"
+                f"node {node!r} at {path} asks questions from several tasks concurrently, so answers are ambiguous; "
+                f"ask from one task, or ask inside a separate ctx.record(name, ...) in each task"
             )
             if self._asking is not None:
                 self._asking.refusal = error
@@ -86,7 +85,7 @@ class Scope:
         return position
 
     def ask(self, question: Any, position: str) -> Asking:
-        """What unwinds the node for a question."""
+        """Return the exception that unwinds the node for a question."""
         self._asking = Asking(question, position=position)
         return self._asking
 
@@ -95,7 +94,7 @@ _current: ContextVar[Scope | None] = ContextVar("clew_scope", default=None)
 
 
 def scope_of(context: object) -> Scope | None:
-    """The innermost recorded call of a context's node that is running here, or None."""
+    """Return the innermost running scope of a context, or None."""
     scope = _current.get()
     while scope is not None and scope.of is not context:
         scope = scope.outer
@@ -103,8 +102,10 @@ def scope_of(context: object) -> Scope | None:
 
 
 def question_of(error: BaseException) -> Asking | None:
-    """The question with which a node was left, if it was one: task groups wrap it in a group. Of several, the first by
-    position; none if something else was raised as well."""
+    """Return the question in an exception or in the exception group of a task group, or None.
+
+    Of several questions, return the first by position. A group with other exceptions has no question.
+    """
     if isinstance(error, Asking):
         return error
     if not isinstance(error, BaseExceptionGroup):
@@ -114,7 +115,7 @@ def question_of(error: BaseException) -> Asking | None:
 
 
 def raise_question(error: BaseExceptionGroup[BaseException]) -> None:
-    """Raise what a group that holds questions stands for: the question, or what was raised beside it."""
+    """Raise the question of a group, or the other exceptions of the group if it has any."""
     asking, rest = error.split(Asking)
     if asking is not None:
         refused = next((each.refusal for each in _leaves(asking) if each.refusal is not None), None)

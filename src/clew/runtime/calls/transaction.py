@@ -1,8 +1,8 @@
-"""Writes to the store's own database, committed together with the outcome of the item that made them.
+"""Statements on the store's own database, committed in one transaction with the outcome of the item.
 
-They are collected while the node runs, tried out and taken back when its `with` block ends (so that what the database
-refuses is raised there), and executed in the transaction that keeps the node's outcome. So a crash leaves both or
-neither: they are executed exactly once. Until then nobody sees them, the node itself included.
+The statements are collected while the node runs. At the end of its `with` block they are executed and rolled back, so
+that database errors are raised there. They are executed in the transaction that commits the outcome, so a crash leaves
+both or neither. Before that commit they are not visible, not even to the node.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 from clew.stores import Statement
 
-_NOT_HERE = frozenset(
+_TRANSACTION_CONTROL = frozenset(
     {"begin", "commit", "end", "rollback", "savepoint", "release", "start", "abort", "prepare"}
 )
 
 
 _QUOTED = r"'(?:[^']|'')*'|\"[^\"]*\"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"
-# SQLite's comments end at the first end, PostgreSQL's at their own: a text must be harmless read either way.
+# Comments nest in PostgreSQL and do not nest in SQLite; the text must be valid either way.
 _COMMENTS = (r"/\*.*?\*/", r"/\*(?:[^*/]|\*(?!/)|/(?!\*)|/\*.*?\*/)*\*/")
-_READINGS = [re.compile(rf"(?P<quoted>{_QUOTED})|--[^\n]*|{comment}", re.DOTALL) for comment in _COMMENTS]
+_PATTERNS = [re.compile(rf"(?P<quoted>{_QUOTED})|--[^\n]*|{comment}", re.DOTALL) for comment in _COMMENTS]
 
 
 def _first_words(sql: str) -> set[str]:
-    """The words that the statements in a text begin with; what is quoted, or a comment, is none."""
+    """Return the first word of each statement in a text; ignore quoted text and comments."""
     found: set[str] = set()
-    for reading in _READINGS:
-        bare = reading.sub(lambda match: " ? " if match["quoted"] else " ", sql)
+    for pattern in _PATTERNS:
+        bare = pattern.sub(lambda match: " ? " if match["quoted"] else " ", sql)
         words = [part.split(maxsplit=1)[0].lower() for part in bare.split(";") if part.split()]
-        # a trigger has statements, and an end, of its own
+        # CREATE TRIGGER contains statements and END
         found.update(words[:1] if words[:1] == ["create"] else words)
     return found
 
@@ -42,14 +42,14 @@ class StoreTransaction:
         self.statements: list[Statement] = []
 
     def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> None:
-        """Execute a statement."""
+        """Add a statement."""
         self._add(Statement(sql, values))
 
     def executemany(self, sql: str, values: Sequence[Any], /) -> None:
-        """Execute a statement once for each of `values`."""
+        """Add a statement that is executed once for each of `values`."""
         self._add(Statement(sql, list(values), many=True))
 
     def _add(self, statement: Statement) -> None:
-        if not _NOT_HERE.isdisjoint(_first_words(statement.sql)):
-            raise ValueError(f"{statement.sql!r}: the engine begins and ends the transaction itself")
+        if not _TRANSACTION_CONTROL.isdisjoint(_first_words(statement.sql)):
+            raise ValueError(f"{statement.sql!r} is not allowed; the engine controls the transaction")
         self.statements.append(statement)

@@ -22,7 +22,7 @@ from typing import Any
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
 from clew.errors import NodeError
-from clew.runtime.calls.mutation_check import changed, judged
+from clew.runtime.calls.mutation_check import changed, error_of
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.dispatch import submit
 from clew.runtime.drivers.off_loop import settle
@@ -166,7 +166,9 @@ class AsyncioDriver:
                 except (Exception, asyncio.CancelledError, Asking) as error:
                     ended = monotonic()
                     item = general(machine)
-                    self._inline_raised(item, judged(item, args, sizes, error), epoch + began, ended - began)
+                    self._inline_raised(
+                        item, error_of(item, args, sizes, error), epoch + began, ended - began
+                    )
                     return
                 if sizes is not None and sizes_of(args) != sizes:
                     item = general(machine)

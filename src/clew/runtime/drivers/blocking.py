@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
 from clew.errors import NodeError
-from clew.runtime.calls.mutation_check import changed, judged
+from clew.runtime.calls.mutation_check import changed, error_of
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.writer import LONG
 
@@ -110,7 +110,7 @@ class BlockingDriver:
                 except Exception as error:
                     ended = monotonic()
                     item = general(machine)
-                    failure = judged(item, args, sizes, error)
+                    failure = error_of(item, args, sizes, error)
                     session.raised(item, item.attempt, failure, epoch + began, ended - began)
                     return
                 if sizes is not None and sizes_of(args) != sizes:

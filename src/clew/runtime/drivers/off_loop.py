@@ -127,12 +127,12 @@ async def _end_of(work: Future[Any]) -> asyncio.CancelledError | None:
     return cancelled
 
 
-async def brace(session: Session) -> None:
-    """`Session.brace`, without waiting on the loop."""
+async def before_call(session: Session) -> None:
+    """`Session.before_call`, without waiting on the loop."""
     if session.off_loop is not None and (session.is_overdue or not session.writer.is_settled):
-        await session.off_loop.submit(session.brace)
+        await session.off_loop.submit(session.before_call)
     else:
-        session.brace()
+        session.before_call()
 
 
 async def settle(session: Session) -> None:

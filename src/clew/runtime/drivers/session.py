@@ -185,7 +185,7 @@ class Session(Host):
             given = await self.recorder.abegin(item)
             if given:
                 return given[0]
-        await self.abrace()
+        await self.abefore_call()
         value = super().call(item, attempt)
         return await value if isawaitable(value) else value
 
@@ -196,7 +196,7 @@ class Session(Host):
             given = self.recorder.begin(item)
             if given:
                 return given
-        self.brace()
+        self.before_call()
         return ()
 
     # -- what became of it -------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class Session(Host):
         with self._lock:
             self._kept.append(entry)
 
-    def brace(self) -> None:
+    def before_call(self) -> None:
         """Before a call to the outside world, from any thread: what it builds on is durable, as far as was asked for,
         and the run is still this process's."""
         if self.lost is not None:
@@ -390,11 +390,11 @@ class Session(Host):
             self.writer.write(kept)
         self.writer.barrier()
 
-    async def abrace(self) -> None:
-        """`brace`, without waiting on the event loop."""
-        from clew.runtime.drivers.off_loop import brace
+    async def abefore_call(self) -> None:
+        """`before_call`, without waiting on the event loop."""
+        from clew.runtime.drivers.off_loop import before_call
 
-        await brace(self)
+        await before_call(self)
 
     async def settle(self) -> None:
         """Return when all that was written so far is as durable as was asked for, and listeners know of it."""

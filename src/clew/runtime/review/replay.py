@@ -44,7 +44,7 @@ from clew.errors import (
     ReplayMissingError,
 )
 from clew.graph import Send
-from clew.runtime.calls.ambiguity import told_place
+from clew.runtime.calls.ambiguity import place_text
 from clew.runtime.calls.arguments import unbuilt_input
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, same
@@ -174,7 +174,7 @@ class RecordedCallSource:
         """
         history = self._histories.get(item.path, _NOTHING)
         known = history.candidates(item.frame.epoch, attempt, scope.place)
-        at = told_place(scope.place)
+        at = place_text(scope.place)
         where = f"node {item.node.name!r} at {item.path}, call {at} ({name!r})"
         if not known:
             question = self._asked.get(item.path)
