@@ -27,8 +27,9 @@ from clew_nl2sql.schemas import (
 )
 
 
+# The docstrings of the replies are part of the schema that the model receives and the run records.
 class PlanReply(msgspec.Struct, kw_only=True):
-    """Reply of a planner's model."""
+    """What a planner's model replies."""
 
     sql: str | None
     certainty: float
@@ -43,7 +44,7 @@ class PartReply(msgspec.Struct, kw_only=True):
 
 
 class DecompositionReply(msgspec.Struct, kw_only=True):
-    """Reply of a decomposer's model."""
+    """What a decomposer's model replies."""
 
     parts: list[PartReply]
     operation: Literal["standalone", "compare", "join", "union"]
@@ -53,7 +54,7 @@ class DecompositionReply(msgspec.Struct, kw_only=True):
 
 
 class SynthesisReply(msgspec.Struct, kw_only=True):
-    """Reply of a synthesizer's model."""
+    """What a synthesizer's model replies."""
 
     answer: str
 

@@ -1,6 +1,6 @@
 """Resolve the column names of a query.
 
-A name is resolved as databases do it: first in the relations of its own query, then in those of the enclosing
+A name is resolved as databases do it: first in the relations of the same query, then in those of the enclosing
 queries. So `o.total` must be a column of the relation `o`. This is a security rule: in PostgreSQL, if the
 column does not exist, ``o.anything`` calls the function ``anything`` with the row `o`.
 
