@@ -85,7 +85,7 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / ref.uri
     table = pq.ParquetFile(path).read()
     pq.write_table(table.set_column(0, "id", pa.array([1, 2, 4])), path)
-    with pytest.raises(ArtifactCorruptError, match="was changed"):
+    with pytest.raises(ArtifactCorruptError, match="was modified"):
         store.read(ref)
 
 

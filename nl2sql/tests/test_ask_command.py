@@ -65,13 +65,13 @@ def test_the_samples(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "words, told",
     [
-        ((HOW_MANY,), "error: there is no source to ask"),
-        ((HOW_MANY, "--source", "sales"), "error: 'sales' is no source"),
-        ((HOW_MANY, "--source", "sales=mysql://x"), "error: 'mysql://x' is no source"),
-        ((HOW_MANY, *SALES, *SALES), "error: there are two sources called 'sales'"),
-        ((HOW_MANY, *SALES, "--only", "hr"), "error: there is no source 'hr'"),
+        ((HOW_MANY,), "error: no source given"),
+        ((HOW_MANY, "--source", "sales"), "error: 'sales' is not a source"),
+        ((HOW_MANY, "--source", "sales=mysql://x"), "error: 'mysql://x' is not the address"),
+        ((HOW_MANY, *SALES, *SALES), "error: two sources have the name 'sales'"),
+        ((HOW_MANY, *SALES, "--only", "hr"), "error: unknown source 'hr'"),
         ((HOW_MANY, *SALES, "--allow", "sales"), "error: 'sales' is no grant"),
-        ((HOW_MANY, *SALES, "--model", "gpt"), "error: 'gpt' names no model"),
+        ((HOW_MANY, *SALES, "--model", "gpt"), "error: 'gpt' is not a model"),
         (("--resume", "nope", *SALES), "error: run 'nope' does not exist"),
     ],
 )
@@ -169,7 +169,7 @@ def test_at_a_terminal_an_interrupt_ends_the_line_and_not_the_conversation(folde
     talk.interrupt()
     talk.expect("ask> ")
     talk.send(".nonsense\n")
-    talk.expect("there is no command '.nonsense'")
+    talk.expect("unknown command '.nonsense'")
     talk.expect("ask> ")
     talk.send("Will it rain?\n")
     talk.expect("could not be answered")

@@ -1,4 +1,4 @@
-"""Questions in plain words, answered across databases, as durable runs of Clew.
+"""Answer questions in plain English across databases, as durable runs of Clew.
 
 ::
 
@@ -9,13 +9,14 @@
 
 The layers, lowest first::
 
-    errors, access, schemas    what moves between nodes: typed errors, who asks, requests and responses
-    planner                    questions about one source to SQL, by rules
-    sql                        the guard, between any proposal and any database
-    sources, artifacts         databases, read-only; results as verified Parquet files
-    decompose, aggregate, template_synthesizer, models    parts of a question; results as one; words; language models
+    errors, access, schemas    data that nodes exchange: typed errors, users and grants, requests, responses
+    planner                    translates a question about one source to SQL, by rules
+    sql                        the guard: checks every proposed query before a database receives it
+    sources, artifacts         read-only databases; results as verified Parquet files
+    decompose, aggregate       split a question into parts; combine the results
+    template_synthesizer, models                write the answer; use language models
     state, nodes, routes, boundary, graph       the graph
-    pipeline, answer                            what users call
+    pipeline, answer                            the public API
     command, sample_data                        ``clew ask``, and three small databases to try it on
 """
 
@@ -74,7 +75,7 @@ __all__ = [
 ]
 
 
-# Loaded by those who use it: `clew --help` imports this package for its command.
+# Imported on first use: `clew --help` imports this package for its command.
 _MODULES = {
     "access": ("UserContext",),
     "answer": ("Answer", "Scan"),

@@ -1,12 +1,11 @@
-"""Who asks, and what they may see: deny by default.
+"""Users, and what they may see. Access is denied by default.
 
-A grant is a pattern: ``*`` (everything), ``source.*`` (every table of a source) or ``source.table``. A user has
-grants of their own and those of their roles. There are no denials: what no grant covers does not exist for that
-user. The same `Access` is asked three times: for the sources that a question may go to, for the schema that a
-planner may know (`visible`), and, through the catalog that came out of that, for every table of the SQL that a
-planner proposes.
+A grant is a pattern: ``*`` (everything), ``source.*`` (every table of a source) or ``source.table``. A user
+has personal grants and those of their roles. There are no deny rules: a table without a grant does not exist
+for that user. `Access` applies three times: to the sources that a question may use, to the schema that a
+planner receives (`visible`), and, through that catalog, to every table of a proposed query.
 
-Names are compared without regard to case, as databases do.
+Names are compared without regard to case, as in databases.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _GRANT = re.compile(r"^(?:\*|[^.*\s]+\.(?:\*|[^*\s]+))$")
 
 @register_type
 class UserContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks: a user of a tenant, with roles and grants of their own."""
+    """A user of a tenant, with roles and personal grants."""
 
     user_id: str = "anonymous"
     tenant_id: str = "default"
@@ -35,12 +34,12 @@ class UserContext(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def operator(cls, tenant_id: str = "default") -> UserContext:
-        """Whoever holds the connections anyway: a script, a person at a command line."""
+        """Return a user who may see everything: a script, or a person at a command line."""
         return cls(user_id="operator", tenant_id=tenant_id, policies=("*",))
 
 
 class Access:
-    """What one user may see, by the grants of their own and of their roles."""
+    """What one user may see, by personal grants and those of roles."""
 
     def __init__(self, user: UserContext, roles: Mapping[str, Iterable[str]] | None = None) -> None:
         granted = [*user.policies, *(grant for role in user.roles for grant in (roles or {}).get(role, ()))]
@@ -52,18 +51,18 @@ class Access:
                 self._sources.setdefault(source, set()).add(table)
 
     def source(self, source: str) -> bool:
-        """Whether any table of the source may be seen."""
+        """Return whether the user may see any table of the source."""
         return self._all or source.lower() in self._sources
 
     def table(self, source: str, table: str) -> bool:
-        """Whether a table may be seen."""
+        """Return whether the user may see a table."""
         if self._all:
             return True
         tables = self._sources.get(source.lower(), set())
         return "*" in tables or table.lower() in tables
 
     def visible(self, source: str, catalog: Catalog) -> Catalog:
-        """The catalog without what may not be seen, and without keys that would tell of it."""
+        """Return the catalog without hidden tables, and without keys that mention them."""
         tables = tuple(table for table in catalog.tables if self.table(source, table.name))
         names = {table.name for table in tables}
         keys = tuple(key for key in catalog.foreign_keys if {key.table, key.target_table} <= names)
@@ -71,29 +70,29 @@ class Access:
 
 
 def check_user(user: Any) -> None:
-    """Refuse what is no user, or has something that is no grant."""
+    """Raise UsageError if the user, or one of its grants, is invalid."""
     if not isinstance(user, UserContext):
-        raise UsageError(f"{user!r} is no user; write UserContext(user_id=..., policies=(...))")
+        raise UsageError(f"{user!r} is not a user; write UserContext(user_id=..., policies=(...))")
     _grants(user.policies, f"of user {user.user_id!r}")
 
 
 def check_policies(policies: Any) -> dict[str, tuple[str, ...]] | None:
-    """Grants by role, if that is what they are."""
+    """Return grants by role; raise UsageError if they are invalid."""
     if policies is None:
         return None
     if not isinstance(policies, Mapping):
-        raise UsageError("policies are grants by role; write policies={'clerk': ['sales.orders']}")
+        raise UsageError("policies must map roles to grants; write policies={'clerk': ['sales.orders']}")
     return {role: _grants(grants, f"of role {role!r}") for role, grants in policies.items()}
 
 
 def _grants(grants: Any, whose: str) -> tuple[str, ...]:
     if isinstance(grants, str) or not isinstance(grants, Iterable):
-        raise UsageError(f"the grants {whose} are a list; write [{grants!r}]")
+        raise UsageError(f"the grants {whose} must be a list; write [{grants!r}]")
     return tuple(map(check_grant, grants))
 
 
 def check_grant(grant: Any) -> str:
-    """The grant itself, if it is one."""
+    """Return the grant; raise UsageError if it is invalid."""
     if not isinstance(grant, str) or not _GRANT.match(grant):
-        raise UsageError(f"{grant!r} is no grant; write '*', 'source.*' or 'source.table'")
+        raise UsageError(f"{grant!r} is not a grant; write '*', 'source.*' or 'source.table'")
     return grant

@@ -1,4 +1,6 @@
-"""What a question came to: the text, the rows, and all that they rest on. Made from a run, at any time after it."""
+"""The answer to a question: its text, its rows and their provenance. It is built from a run, at any later
+time.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Status = Literal["answered", "partial", "unanswered", "failed"]
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of the question: where it went, as which query, and what came back."""
+    """One part of the question: its source, its query and its result."""
 
     id: str
     source: str
@@ -43,8 +45,10 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer. `status` is answered, partial (something is missing, and the text says what), unanswered or
-    failed."""
+    """The answer to a question.
+
+    `status` is answered, partial (the text names what is missing), unanswered or failed.
+    """
 
     question: str
     status: Status
@@ -65,7 +69,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sql(self) -> dict[str, str]:
-        """The query that each source was sent; the second to one source is under ``source#2``."""
+        """Return the query of each source. A second query to the same source has the key ``source#2``."""
         found: dict[str, str] = {}
         for scan in self.scans:
             if scan.sql is not None:
@@ -78,7 +82,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provenance(self) -> tuple[str, ...]:
-        """Where the answer came from, a line for each source and one for how the results met."""
+        """Describe where the answer comes from: one line per source, then how the results were combined."""
         lines = [
             f"{scan.source}: {', '.join(scan.tables) or 'no table'} ({scan.rows} row{'' if scan.rows == 1 else 's'}, "
             f"sha256 {scan.content_hash[:12]})"
@@ -88,7 +92,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return (*lines, *self.notes)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, for JSON."""
+        """Return the answer as plain data, ready for JSON."""
         plain: dict[str, Any] = msgspec.json.decode(_ENCODER.encode(self))
         return {**plain, "sql": self.sql, "provenance": list(self.provenance)}
 
@@ -102,17 +106,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         rows = "".join(cells("td", row) for row in self.rows[:NOTEBOOK_ROWS])
         more = len(self.rows) - NOTEBOOK_ROWS
         left = f"<p>and {more} more rows</p>" if more > 0 else ""
-        came = "".join(f"<li>{escape(line)}</li>" for line in self.provenance)
-        return (
-            f"<p>{escape(self.text)}</p><table>{cells('th', self.columns)}{rows}</table>{left}<ul>{came}</ul>"
-        )
+        sources = "".join(f"<li>{escape(line)}</li>" for line in self.provenance)
+        return f"<p>{escape(self.text)}</p><table>{cells('th', self.columns)}{rows}</table>{left}<ul>{sources}</ul>"
 
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
 
 
 def answer_of(result: RunResult) -> Answer:
-    """The answer that a run holds."""
+    """Return the answer that a run holds."""
     parts: DecomposerResponse = result.get("decomposer_response") or DecomposerResponse()
     table: AggregatorResponse = result.get("aggregator_response") or AggregatorResponse()
     said: AnswerSynthesizerResponse | None = result.get("answer_synthesizer_response")
@@ -174,7 +176,7 @@ def _scan(name: str, source: str, intent: str, output: SubgraphOutput | None) ->
 
 
 def _plan_hash(dag: ExecutionDAG | None, outputs: dict[str, SubgraphOutput]) -> str:
-    """The plan as a whole: how the parts meet, and the query of each."""
+    """Hash the whole plan: how the parts are combined, and the query of each part."""
     if dag is None:
         return ""
     parts = [dag.dag_id]

@@ -1,12 +1,13 @@
-"""Results of scans as Parquet files: ``tenant/trace/node/<sha256>.parquet``.
+"""Store results of scans as Parquet files: ``tenant/trace/node/<sha256>.parquet``.
 
-The name of a file is the hash of what is in it: the names and types of its columns, and its rows. It is not the
-hash of the file's bytes, which depend on who wrote them. So equal results have equal hashes in any process, one
-changed cell changes the hash, and reading a file verifies it: a file that was tampered with is refused before
-anybody sees a row of it.
+A file is named by the hash of its content: column names, column types and rows. The bytes of the file do not
+matter, since they depend on the Parquet writer. Equal results therefore have equal hashes in every process,
+and one changed cell changes the hash. `read` verifies the hash and rejects a modified file before it returns
+any row.
 
-Rows of a query without ORDER BY have no order, so they are sorted before they are hashed. Values that databases
-give are brought to a few types (`columnar`): what Parquet holds is what is hashed."""
+Rows of a query without ORDER BY have no defined order, so they are sorted before they are hashed. `columnar`
+converts values to a few types first; the hash covers exactly what Parquet stores.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _UNSAFE = re.compile(r"[^\w.-]|^\.+")
 
 
 class ArtifactStore:
-    """Artifacts below one folder."""
+    """Artifacts in one folder."""
 
     backend = "local"
 
@@ -48,7 +49,7 @@ class ArtifactStore:
         roles: list[tuple[Any, str]],
         ordered: bool,
     ) -> ArtifactRef:
-        """Store a result; writing an equal one again changes nothing."""
+        """Store a result and return a reference to it. Storing an equal result again changes nothing."""
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
         table = to_table(result, ordered=ordered)
@@ -56,7 +57,7 @@ class ArtifactStore:
         uri = "/".join([*map(_safe, (tenant_id, trace_id, node_id)), f"{digest}.parquet"])
         path = self.root / uri
         path.parent.mkdir(parents=True, exist_ok=True)
-        # a reader never sees half a file, and a killed writer leaves none
+        # Readers never see an incomplete file, and a killed writer leaves no file with a valid name.
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
         os.close(handle)
         try:
@@ -88,13 +89,13 @@ class ArtifactStore:
         )
 
     def read(self, ref: ArtifactRef) -> pa.Table:
-        """The rows of an artifact, verified."""
+        """Return the rows of an artifact; raise `ArtifactCorruptError` if its hash differs."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         path = self.root / ref.uri
         if not path.resolve().is_relative_to(self.root.resolve()):
-            raise ArtifactCorruptError(f"the artifact {ref.uri} lies outside of the artifacts' folder")
+            raise ArtifactCorruptError(f"the artifact {ref.uri} is outside the artifact folder")
         try:
             table = pq.ParquetFile(path).read()
         except (OSError, pa.ArrowException) as error:
@@ -102,14 +103,14 @@ class ArtifactStore:
         found = content_hash(table)
         if found != ref.content_hash:
             raise ArtifactCorruptError(
-                f"the artifact {ref.uri} was changed: its content hashes to {found[:12]}..., "
-                f"not {ref.content_hash[:12]}...; ask the question again"
+                f"the artifact {ref.uri} was modified: its content hash is {found[:12]}..., "
+                f"expected {ref.content_hash[:12]}...; ask the question again"
             )
         return table
 
 
 def content_hash(table: pa.Table) -> str:
-    """SHA-256 over names and types of the columns, and the values, column by column, each part with its length."""
+    """Return the SHA-256 of column names, column types and values. Each part is prefixed with its length."""
     digest = hashlib.sha256()
     parts = [msgspec.msgpack.encode([[field.name, str(field.type)] for field in table.schema])]
     parts += [msgspec.msgpack.encode(column.to_pylist(), enc_hook=str) for column in table.columns]
@@ -120,6 +121,7 @@ def content_hash(table: pa.Table) -> str:
 
 
 def _safe(part: str) -> str:
-    """A name as a folder: what could lead elsewhere is written as its code, so that different names stay
-    different."""
+    """Return a name as a folder name. Unsafe characters are percent-encoded, so different names stay
+    different.
+    """
     return _UNSAFE.sub(lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode()), part) or "%"

@@ -1,12 +1,13 @@
 """The boundary between the pipeline and one scan.
 
-Nothing is shared across it. A scan is entered with a payload (`build_scan_payload`), from which its own state is
-built, and left with a `SubgraphOutput`. Clew encodes and validates what crosses, both ways.
+The two share no state. A scan starts from a payload (`build_scan_payload`) and returns a `SubgraphOutput`.
+Clew encodes and validates the data in both directions.
 
 Rules:
 
-- A scan that succeeded after retries keeps its errors as history; in the pipeline's state they are warnings by then.
-- A scan that failed is in `subgraph_outputs` and not in `artifact_refs`.
+- A scan that succeeded after retries keeps its errors as history; the pipeline's state lists them as
+  warnings.
+- A failed scan appears in `subgraph_outputs` and not in `artifact_refs`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PAYLOAD = (
 
 
 def build_scan_payload(state: GraphState, scan: str, subgraph_name: str) -> dict[str, Any]:
-    """What one scan is sent with."""
+    """Return the input of one scan."""
     return {
         "subgraph_id": scan,
         "subgraph_name": subgraph_name,
@@ -44,19 +45,19 @@ def build_scan_payload(state: GraphState, scan: str, subgraph_name: str) -> dict
 
 
 def wrap_subgraph(subgraph: Graph, name: str) -> Node:
-    """The subgraph as a node of the pipeline."""
+    """Return the subgraph as a node of the pipeline."""
     return subgraph.as_node(
         name,
         inputs=PAYLOAD,
         outputs=("artifact_refs", "subgraph_outputs", "errors", "reasoning", "warnings"),
         transform_input=transform_input,
         transform_output=transform_output,
-        description="one part of the question, asked of its source",
+        description="answers one part of the question from its source",
     )
 
 
 def transform_input(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The state that a scan begins with."""
+    """Return the initial state of a scan."""
     scan = values["subgraph_id"]
     queries = values["decomposer_response"].sub_queries
     return {
@@ -69,7 +70,7 @@ def transform_input(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def transform_output(state: SubgraphExecutionState) -> dict[str, Any]:
-    """The update that a scan ends in."""
+    """Return the state update that a finished scan makes."""
     scan = state.subgraph_id or ""
     artifact = state.executor_response.artifact if state.executor_response else None
     output = SubgraphOutput(

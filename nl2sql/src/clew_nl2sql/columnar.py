@@ -1,8 +1,9 @@
-"""Rows of any database as columns of a few types.
+"""Convert the rows of any database to columns of a few types.
 
-Databases give what their drivers make of it: Decimal, UUID, memoryview, a string in a column of numbers. Here a
-column is one of boolean, 64-bit integer, double, decimal, date, time stamp or text. A column whose values do not
-agree is text, and so is one of integers that no number here can hold: it can still be shown, and nothing is lost."""
+Drivers return many types: Decimal, UUID, memoryview, a string in a column of numbers. Here a column is
+boolean, 64-bit integer, double, decimal, date, timestamp or text. A column with mixed types becomes text, and
+so does a column of integers that exceed every numeric type; no value is lost.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def to_table(result: QueryResult, *, ordered: bool) -> pa.Table:
-    """A result as an Arrow table; one that has no order is given one."""
+    """Return a result as an Arrow table; sort the rows unless they are `ordered`."""
     import pyarrow as pa
 
     rows = list(result.rows)
@@ -55,7 +56,7 @@ def _column(values: Sequence[Any]) -> tuple[pa.DataType, list[Any]]:
 
 
 def _scale(values: Sequence[Any]) -> int | None:
-    """Digits behind the point that all of them fit into; None if they do not fit a decimal of 38 digits."""
+    """Return the number of decimal places that all values need; None if they exceed a decimal of 38 digits."""
     scale = whole = 0
     for value in values:
         if value is None:
@@ -88,7 +89,7 @@ def _text(value: Any) -> str:
 
 
 def _key(value: Any) -> tuple[bool, Any]:
-    """Nothing comes first; NaN, which compares with nothing, last."""
+    """Return a sort key: None comes first, and NaN, which does not compare with numbers, comes last."""
     if value is None:
         return False, 0
     if isinstance(value, float) and value != value:

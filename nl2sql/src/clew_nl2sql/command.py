@@ -1,4 +1,4 @@
-"""``clew ask``: a question in plain words, answered across databases. Without a question, one after the other."""
+"""The command ``clew ask`` answers questions across databases. Without a question, it reads one per line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clew.cli.output import CommandError, count, note, say, say_json, say_table
 from clew.cli.progress import progress
 from clew.cli.run_output import id_of
 
-# Every `clew --help` imports this module: what answers questions is imported where it is used.
+# Every `clew --help` imports this module, so the pipeline is imported on first use.
 if TYPE_CHECKING:
     from clew_nl2sql import Answer, Pipeline, PipelineError, UserContext
 
-SHOWN = 50  # rows of an answer; --json has all of them
-REPL = """A line is a question. Also: .sources  .explain (on or off)  .help  .quit"""
+SHOWN = 50  # rows of an answer; --json prints all of them
+REPL = """Enter a question, or a command: .sources  .explain (on or off)  .help  .quit"""
 
 
 def register(app: typer.Typer) -> None:
@@ -32,47 +32,56 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
-    question: Annotated[str | None, typer.Argument(help="Left out, questions are read line by line.")] = None,
+    question: Annotated[
+        str | None,
+        typer.Argument(
+            help="Question to answer. Without one, read questions from standard input, one per line."
+        ),
+    ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
             "--source",
             metavar="NAME=ADDRESS",
-            help="sqlite:///FILE, duckdb:///FILE or postgresql://...; give it once for each database.",
+            help="Query this database: sqlite:///FILE, duckdb:///FILE or postgresql://... Can be repeated.",
         ),
     ] = None,
-    samples: Annotated[bool, typer.Option("--samples", help="Ask three small sample databases.")] = False,
+    samples: Annotated[bool, typer.Option("--samples", help="Query three small sample databases.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the plan behind the answer.")] = False,
     as_json: JsonOption = False,
-    only: Annotated[str | None, typer.Option("--only", metavar="NAME", help="Ask this source alone.")] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="NAME", help="Query only this source.")
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
             "--allow",
             metavar="GRANT",
-            help="Ask as somebody who may see only this: source.* or source.table.",
+            help="Allow only these tables: source.* or source.table. Can be repeated. [default: all]",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", metavar="NAME@URL", help="Plan with a language model; its key is CLEW_MODEL_KEY."
+            "--model",
+            metavar="NAME@URL",
+            help="Use a language model; set its API key in CLEW_MODEL_KEY. [default: the offline planner]",
         ),
     ] = None,
     run_id: IdOption = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="RUN", help="Continue a question that was interrupted."),
+        typer.Option("--resume", metavar="RUN", help="Resume an interrupted question."),
     ] = None,
     replay: Annotated[
         str | None,
         typer.Option(
-            "--replay", metavar="RUN", help="Repeat a question from its recordings; needs no source."
+            "--replay", metavar="RUN", help="Replay a question from its recordings, without its sources."
         ),
     ] = None,
     store: StoreOption = None,
 ) -> int:
-    """Ask a question of one or several databases.
+    """Answer a question from one or several databases.
 
     \b
     Examples:
@@ -80,14 +89,14 @@ def ask(
       clew ask "How many orders and how many tickets are there?" --samples --explain
       clew ask --source sales=sqlite:///sales.db --source support=duckdb:///support.duckdb
 
-    The databases are only read. The question is a run: `clew show RUN` shows its steps, `clew ask --replay RUN` repeats
-    it without the databases. The exit code is 0 for an answer, in part or in full, and 1 for none."""
+    Databases are opened read-only. The question is a run: `clew show RUN` shows its steps, and `clew ask --replay RUN`
+    replays it without the databases. The exit code is 0 for a full or partial answer, and 1 otherwise."""
     with ExitStack() as stack:
         if replay:
             return _replayed(stack.enter_context(store_at(store)), replay, as_json)
         addresses = _addresses(source, samples, stack)
         opened = stack.enter_context(store_at(store, create=True))
-        # a conversation has the terminal to itself
+        # interactive mode shows no progress
         listeners = () if question is None and not resume else stack.enter_context(progress())
         pipeline = _pipeline(addresses, opened, model, listeners)
         user = _user(allow)
@@ -95,14 +104,14 @@ def ask(
             name = find_run(opened, resume).run_id
             return _answered(lambda: pipeline.resume(name), name, explain, as_json)
         if question is None:
-            return _converse(pipeline, user, only, explain, as_json)
+            return _interactive(pipeline, user, only, explain, as_json)
         name = id_of(run_id, "ask")
         return _answered(
             lambda: pipeline.ask(question, user=user, source=only, run_id=name), name, explain, as_json
         )
 
 
-# -- what is asked ---------------------------------------------------------------------------------------------
+# -- options ----------------------------------------------------------------------------------------------------
 
 
 def _addresses(given: list[str] | None, samples: bool, stack: ExitStack) -> dict[str, str]:
@@ -114,14 +123,14 @@ def _addresses(given: list[str] | None, samples: bool, stack: ExitStack) -> dict
     for pair in given or ():
         name, split, address = pair.partition("=")
         if not split or not name or not address:
-            raise CommandError(f"{pair!r} is no source", "write NAME=ADDRESS, like sales=sqlite:///sales.db")
+            raise CommandError(
+                f"{pair!r} is not a source", "write NAME=ADDRESS, for example sales=sqlite:///sales.db"
+            )
         if name in found:
-            raise CommandError(f"there are two sources called {name!r}", "give each its own name")
+            raise CommandError(f"two sources have the name {name!r}", "rename one of them")
         found[name] = address
     if not found:
-        raise CommandError(
-            "there is no source to ask", "give --source NAME=ADDRESS, or --samples to try it out"
-        )
+        raise CommandError("no source given", "use --source NAME=ADDRESS, or --samples to try it out")
     return found
 
 
@@ -132,7 +141,7 @@ def _pipeline(addresses: dict[str, str], store: Any, model: str | None, listener
     try:
         return Pipeline(addresses, store=store, listeners=listeners, **_models(model))
     except UsageError as error:
-        raise _wrong(error) from error
+        raise _usage_error(error) from error
 
 
 def _models(given: str | None) -> dict[str, Any]:
@@ -141,7 +150,7 @@ def _models(given: str | None) -> dict[str, Any]:
     name, split, address = given.partition("@")
     if not split:
         raise CommandError(
-            f"{given!r} names no model", "write NAME@URL, like my-model@http://localhost:8000/v1"
+            f"{given!r} is not a model", "write NAME@URL, for example my-model@http://localhost:8000/v1"
         )
     from clew_nl2sql.models import ChatModel, ModelDecomposer, ModelPlanner, ModelSynthesizer
 
@@ -154,7 +163,7 @@ def _models(given: str | None) -> dict[str, Any]:
 
 
 def _replayed(store: Any, run: str, as_json: bool) -> int:
-    """Replay a question. The run records the shape of its pipeline as data; the graph is built from it here."""
+    """Replay a question. The run stores the shape of its pipeline as data; this builds the graph from it."""
     from clew_nl2sql.replay_graphs import graph_for
 
     row = find_run(store, run)
@@ -171,12 +180,12 @@ def _user(allow: list[str] | None) -> UserContext | None:
         return None
     from clew_nl2sql import UserContext
 
-    return UserContext(user_id=os.environ.get("USER", "somebody"), policies=tuple(allow))
+    return UserContext(user_id=os.environ.get("USER", "user"), policies=tuple(allow))
 
 
-def _wrong(error: Exception) -> CommandError:
+def _usage_error(error: Exception) -> CommandError:
     what, _, hint = str(error).rpartition("; ")
-    return CommandError(what or hint, hint if what else "`clew ask --help` says how it is used")
+    return CommandError(what or hint, hint if what else "see `clew ask --help`")
 
 
 # -- one question ----------------------------------------------------------------------------------------------
@@ -188,11 +197,11 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
     try:
         answer = verb()
     except UsageError as error:
-        raise _wrong(error) from error
+        raise _usage_error(error) from error
     except KeyboardInterrupt:
         raise CommandError(
-            f"run {run_id!r} was interrupted; all that it finished is kept",
-            f"go on with: clew ask --resume {run_id} --source ...",
+            f"run {run_id!r} was interrupted; its finished work is stored",
+            f"resume it with: clew ask --resume {run_id} --source ...",
             code=1,
         ) from None
     if as_json:
@@ -203,7 +212,7 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
 
 
 def say_answer(answer: Answer, explain: bool) -> None:
-    """An answer for people: text, rows, queries, where it came from; what is wrong goes to standard error."""
+    """Print an answer: text, rows, queries and provenance. Warnings and errors go to standard error."""
     say(answer.text)
     if answer.columns and not (len(answer.rows) == 1 and len(answer.columns) == 1):
         _say_rows(answer)
@@ -222,15 +231,15 @@ def say_answer(answer: Answer, explain: bool) -> None:
     say(f"run {answer.run_id}")
     for warning in answer.warnings:
         note(warning)
-    for told, times in Counter(map(_error_line, answer.errors)).items():
-        note(told if times == 1 else f"{told} ({times} times)")
+    for message, times in Counter(map(_error_line, answer.errors)).items():
+        note(message if times == 1 else f"{message} ({times} times)")
 
 
 def _say_rows(answer: Answer) -> None:
     say()
     say_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows[:SHOWN]])
     if len(answer.rows) > SHOWN:
-        say(f"({len(answer.rows) - SHOWN} more rows; --json has them)")
+        say(f"({len(answer.rows) - SHOWN} more rows; --json prints them)")
 
 
 def _error_line(error: PipelineError) -> str:
@@ -239,7 +248,7 @@ def _error_line(error: PipelineError) -> str:
 
 
 def plan_lines(answer: Answer) -> Iterator[str]:
-    """The plan: parts, readings, certainty, retries, what else it might have meant, how results met."""
+    """Yield the lines of the plan: parts, certainty, retries, other candidates, how results were combined."""
     yield f"plan {answer.plan_hash[:16]}: {count(len(answer.scans), 'scan')}, {answer.operation}"
     for scan in answer.scans:
         sure = f", certainty {scan.certainty:.2f}" if scan.certainty is not None else ""
@@ -264,33 +273,36 @@ def _cell(value: Any) -> str:
     return "-" if value is None else shown(value)
 
 
-# -- one after the other ---------------------------------------------------------------------------------------
+# -- interactive mode -------------------------------------------------------------------------------------------
 
 
-def _converse(
+def _interactive(
     pipeline: Pipeline, user: UserContext | None, only: str | None, explain: bool, as_json: bool
 ) -> int:
-    """Questions from standard input. Read from a file, the exit code is that of the worst; at a terminal somebody has
-    seen how each went, and an interrupt ends the line or the question, not the conversation."""
-    asks = sys.stdin.isatty()
-    if asks:
+    """Answer questions from standard input.
+
+    If input is not a terminal, return the highest exit code. At a terminal, return 0; an interrupt ends the
+    current line or question, not the session.
+    """
+    at_terminal = sys.stdin.isatty()
+    if at_terminal:
         with suppress(ImportError):
             import readline  # noqa: F401 - gives input() a history
         say(REPL)
     worst = 0
-    for line in _lines(asks):
+    for line in _lines(at_terminal):
         if line == ".explain":
             explain = not explain
             say(f"explain is {'on' if explain else 'off'}")
         elif line.startswith("."):
             _command(line, pipeline)
         elif line:
-            worst = max(worst, _asked(pipeline, line, user, only, explain, as_json, asks))
-    return 0 if asks else worst
+            worst = max(worst, _asked(pipeline, line, user, only, explain, as_json, at_terminal))
+    return 0 if at_terminal else worst
 
 
 def _lines(at_terminal: bool) -> Iterator[str]:
-    """The lines of standard input, up to its end or a word that ends the conversation."""
+    """Yield the lines of standard input, until its end or a quit command."""
     while True:
         try:
             line = input("ask> " if at_terminal else "").strip()
@@ -314,7 +326,7 @@ def _command(line: str, pipeline: Pipeline) -> None:
             say(f"{name}: {source!r}")
         return
     if line != ".help":
-        note(f"there is no command {line!r}")
+        note(f"unknown command {line!r}")
     say(REPL)
 
 

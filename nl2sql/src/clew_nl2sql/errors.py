@@ -1,12 +1,13 @@
-"""What can go wrong in the pipeline, as data.
+"""Errors of the pipeline, as data.
 
-A node never raises because a source is down or a plan is bad. It returns a `PipelineError`, which becomes part of
-the state: the routes read it, the answer tells of it, a retry that succeeds keeps it as history. `RETRYABLE` is the
-one place that says which codes another plan could cure.
+A node does not raise when a source is down or a plan is invalid. It returns a `PipelineError`, which becomes
+part of the state: the routes read it, the answer mentions it, and a successful retry keeps it as history.
+Only `RETRYABLE` defines which codes justify another plan.
 
-The exceptions at the end are raised by the parts that nodes use (sources, guard, artifacts, models). Each has a
-code, and `PipelineError.of` turns it into data. `NeedsSourcesError` alone is meant to fail a run: it says that a
-run was started again without what it works on."""
+The exceptions at the end of this module are raised by the components that nodes use (sources, guard,
+artifacts, models). Each has a code, and `PipelineError.of` converts it to data. Only `NeedsSourcesError`
+fails a run: the run was resumed without its sources.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from clew import ClewError, register_type
 
 
 class ErrorCode(enum.Enum):
-    """What kind of thing went wrong."""
+    """Kind of error."""
 
     SECURITY_VIOLATION = "SECURITY_VIOLATION"
     DATASOURCE_UNAVAILABLE = "DATASOURCE_UNAVAILABLE"
@@ -36,14 +37,14 @@ class ErrorCode(enum.Enum):
 
 
 class ErrorSeverity(enum.Enum):
-    """How much of the answer it costs."""
+    """Effect of an error on the answer."""
 
-    WARNING = "WARNING"  # nothing, but somebody should know
-    ERROR = "ERROR"  # a part of the answer
-    CRITICAL = "CRITICAL"  # the answer
+    WARNING = "WARNING"  # the answer is complete; the user should know
+    ERROR = "ERROR"  # a part of the answer is missing
+    CRITICAL = "CRITICAL"  # there is no answer
 
 
-# Another plan may do better. What is not here is the same after any number of plans.
+# Another plan may avoid these errors. All other errors occur with any plan.
 RETRYABLE = frozenset(
     {
         ErrorCode.INVALID_PLAN_STRUCTURE,
@@ -57,7 +58,7 @@ RETRYABLE = frozenset(
 
 
 class PipelineError(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that went wrong: in which node, what, how bad, of which kind."""
+    """One error: its node, message, severity and code."""
 
     node: str
     message: str
@@ -67,7 +68,7 @@ class PipelineError(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def retryable(self) -> bool:
-        """Whether another plan may do better."""
+        """Return whether another plan may avoid the error."""
         return self.code in RETRYABLE
 
     @classmethod
@@ -79,7 +80,7 @@ class PipelineError(msgspec.Struct, frozen=True, kw_only=True):
         source: str | None = None,
         severity: ErrorSeverity = ErrorSeverity.ERROR,
     ) -> PipelineError:
-        """An exception of this package as data."""
+        """Convert an exception of this package to data."""
         return cls(node=node, message=str(error), code=error.code, severity=severity, source=source)
 
 
@@ -88,31 +89,31 @@ for _class in (ErrorCode, ErrorSeverity, PipelineError):
 
 
 class Nl2sqlError(ClewError):
-    """The root of what this package raises."""
+    """Base class of the exceptions of this package."""
 
     code = ErrorCode.EXECUTION_ERROR
 
 
 class SecurityViolationError(Nl2sqlError):
-    """SQL, or a question, asks for what its user may not have."""
+    """A query or a question needs data that the user may not see."""
 
     code = ErrorCode.SECURITY_VIOLATION
 
 
 class InvalidPlanError(Nl2sqlError):
-    """SQL that is no query of the kind that is allowed here, or that cannot be read at all."""
+    """The SQL cannot be parsed, or is not a query of an allowed kind."""
 
     code = ErrorCode.INVALID_PLAN_STRUCTURE
 
 
 class UnknownTableError(Nl2sqlError):
-    """SQL names a table that is not there."""
+    """The SQL names a table that does not exist."""
 
     code = ErrorCode.TABLE_NOT_FOUND
 
 
 class UnknownColumnError(Nl2sqlError):
-    """SQL names a column that is not there."""
+    """The SQL names a column that does not exist."""
 
     code = ErrorCode.COLUMN_NOT_FOUND
 
@@ -124,7 +125,7 @@ class SourceDownError(Nl2sqlError):
 
 
 class RefusedQueryError(Nl2sqlError):
-    """A database's own EXPLAIN refuses a query."""
+    """The database's EXPLAIN rejects a query."""
 
     code = ErrorCode.PHYSICAL_VALIDATION_FAILED
 
@@ -136,13 +137,13 @@ class QueryFailedError(Nl2sqlError):
 
 
 class QueryTimeoutError(Nl2sqlError):
-    """A query took longer than it may."""
+    """A query exceeded its time limit."""
 
     code = ErrorCode.EXECUTION_TIMEOUT
 
 
 class ArtifactCorruptError(Nl2sqlError):
-    """A stored result is not what was stored."""
+    """A stored result is missing or was modified."""
 
     code = ErrorCode.ARTIFACT_CORRUPT
 
@@ -154,14 +155,14 @@ class AggregationError(Nl2sqlError):
 
 
 class ModelError(Nl2sqlError):
-    """A language model did not give a usable reply."""
+    """A language model gave no usable reply."""
 
     code = ErrorCode.MODEL_FAILED
 
 
 class UsageError(Nl2sqlError):
-    """The pipeline, a source or a policy is set up wrongly."""
+    """The configuration of the pipeline, a source or a policy is invalid."""
 
 
 class NeedsSourcesError(ClewError):
-    """A run was resumed without its sources; nothing was lost."""
+    """A run was resumed without its sources. No data was lost."""

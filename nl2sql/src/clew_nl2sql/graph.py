@@ -6,7 +6,7 @@
         → layer_router → aggregator → answer_synthesizer
 
     sql_agent: schema_retriever → ast_planner → logical_validator → generator → physical_validator → executor,
-        each with a gate behind it that may lead through retry_handler → refiner back to ast_planner
+        each followed by a gate that may lead through retry_handler → refiner back to ast_planner
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SQL_AGENT = "sql_agent"
 
 
 def build_sql_agent_graph(resources: Resources) -> Graph:
-    """The subgraph that asks one source."""
+    """Return the subgraph that queries one source."""
     graph = Graph(
         [
             SchemaRetrieverNode,
@@ -68,7 +68,7 @@ def build_sql_agent_graph(resources: Resources) -> Graph:
 
 
 def build_graph(resources: Resources) -> Graph:
-    """The pipeline."""
+    """Return the graph of the whole pipeline."""
     graph = Graph(
         [
             DatasourceResolverNode,

@@ -1,8 +1,8 @@
-"""`Pipeline`: questions in, answers out; every question is a durable run.
+"""`Pipeline` answers questions; every question is a durable run.
 
-A pipeline is an `Engine` for the graph of `clew_nl2sql.graph`, with sources, roles and a place for artifacts bound
-to it. What an engine can do with a run, a pipeline can do with a question: resume it after a crash, replay it
-without databases or model."""
+A pipeline is an `Engine` for the graph of `clew_nl2sql.graph`, with sources, roles and an artifact folder
+bound to it. A question can therefore be resumed after a crash and replayed without databases or models.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +32,29 @@ from clew_nl2sql.sources import Source, open_source
 from clew_nl2sql.state import GraphState
 from clew_nl2sql.template_synthesizer import TemplateSynthesizer
 
-LONGEST_QUESTION = 2_000  # characters; a planner's work grows faster than its question
+LONGEST_QUESTION = 2_000  # characters; planning time grows faster than the question's length
 ENTRANCE = ("trace_id", "user_query", "user_context", "datasource_id")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 
 
 class Pipeline:
-    """Asks questions of several databases.
+    """Answers questions about several databases.
 
     Args:
         sources: Names with addresses (``sqlite:///sales.db``, ``duckdb:///...``, ``postgresql://...``) or `Source`
             objects.
-        store: Where runs are kept: a file, a store of Clew, or None for memory. planner, decomposer, synthesizer:
-            What understands language; deterministic and offline unless given.
-        policies: Grants by role. With these, every question needs a user.
-        artifacts: The folder for results; beside the store unless given, temporary for a store in memory.
-        timeout: Seconds that one query may take.
-        max_rows: Rows of an answer; `max_scan_rows` of each source.
-        listeners: Functions that are told every event of every run.
-        options: Any other option of `clew.Engine`."""
+        store: Where to store runs: a file, a Clew store, or None for memory.
+        planner, decomposer, synthesizer: Components that process language. The defaults are deterministic and
+            work offline.
+        policies: Grants by role. If given, every question needs a user.
+        artifacts: Folder for results. Defaults to a folder next to the store, or a temporary one for a store in
+            memory.
+        timeout: Time limit of one query, in seconds.
+        max_rows: Maximum number of rows in an answer; `max_scan_rows` is the limit per source.
+        catalog_ttl: How long a catalog is cached, in seconds.
+        listeners: Functions that receive every event of every run.
+        options: Other options of `clew.Engine`.
+    """
 
     def __init__(
         self,
@@ -90,7 +94,7 @@ class Pipeline:
             self.graph,
             store=SQLiteStore(store) if isinstance(store, str | Path) else store or MemoryStore(),
             listeners=tuple(listeners),
-            # sources have limits of their own, and what exceeds them is an error of one scan, not of the run
+            # Sources enforce their own limits; exceeding one is an error of one scan, not of the run.
             default_node_timeout=options.pop("default_node_timeout", None),
             import_string=options.pop("import_string", target_for(self.resources)),
             **options,
@@ -106,7 +110,7 @@ class Pipeline:
         source: str | None = None,
         run_id: str | None = None,
     ) -> Answer:
-        """Answer a question; `source` asks one source only."""
+        """Answer a question; `source` restricts it to one source."""
         return answer_of(run_with_graph(self.engine, self._initial(question, user, source, run_id)))
 
     async def aask(
@@ -117,28 +121,28 @@ class Pipeline:
         source: str | None = None,
         run_id: str | None = None,
     ) -> Answer:
-        """The same for asyncio."""
+        """Do the same on an asyncio event loop."""
         initial = self._initial(question, user, source, run_id)
         return answer_of(await self.engine.arun(entrance(initial), run_id=initial.trace_id))
 
     def resume(self, run_id: str) -> Answer:
-        """Go on with a question whose run was killed or failed; scans that had finished are not run again."""
+        """Resume a question whose run failed or was killed. Finished scans do not run again."""
         return answer_of(self.engine.resume(run_id))
 
     async def aresume(self, run_id: str) -> Answer:
-        """The same for asyncio."""
+        """Do the same on an asyncio event loop."""
         return answer_of(await self.engine.aresume(run_id))
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
-        """Run it again on what was recorded: no database, no model, no file."""
+        """Replay a run from its recordings, without databases, models or files."""
         return self.engine.replay(run_id, strict=strict)
 
     def answer(self, run_id: str) -> Answer:
-        """The answer of a run, as it stands."""
+        """Return the current answer of a run."""
         return answer_of(self.engine.result(run_id))
 
     def close(self) -> None:
-        """Close the store, and let go of the catalogs; results in a temporary folder are gone after this."""
+        """Close the store and drop the cached catalogs. Results in a temporary folder are deleted."""
         self.engine.close()
         self.resources.forget()
         self._remove()
@@ -149,25 +153,25 @@ class Pipeline:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- what a run is given -----------------------------------------------------------------------------------
+    # -- input of a run ----------------------------------------------------------------------------------------
 
     def _initial(
         self, question: str, user: UserContext | None, source: str | None, run_id: str | None
     ) -> GraphState:
         given: Any = question
         if not isinstance(given, str) or not given.strip():
-            raise UsageError("there is no question; give some words")
+            raise UsageError("the question is empty; enter at least one word")
         if len(question) > LONGEST_QUESTION:
             raise UsageError(
-                f"the question has {len(question):,} characters, and {LONGEST_QUESTION:,} are the most; ask in parts"
+                f"the question has {len(question):,} characters, the limit is {LONGEST_QUESTION:,}; split it"
             )
         if source is not None and source not in self.resources.sources:
             known = ", ".join(self.resources.sources)
-            raise UsageError(f"there is no source {source!r}; there are: {known}")
+            raise UsageError(f"unknown source {source!r}; use one of: {known}")
         if user is None:
             if self._policies is not None:
                 raise UsageError(
-                    "this pipeline has policies, so a question needs a user: ask(..., user=UserContext(...))"
+                    "this pipeline has policies, so a question needs a user; call ask(..., user=UserContext(...))"
                 )
             user = UserContext.operator()
         check_user(user)
@@ -186,27 +190,27 @@ class Pipeline:
             if path and str(path) != ":memory:":
                 return ArtifactStore(Path(path).with_suffix(".artifacts"))
             given = tempfile.mkdtemp(prefix="clew-artifacts-")
-            # with the pipeline, or with the process, whichever ends first
+            # Delete the folder when the pipeline is closed or the process exits, whichever comes first.
             self._remove = weakref.finalize(self, shutil.rmtree, given, ignore_errors=True)
         return ArtifactStore(given)
 
 
 def _nothing() -> None:
-    """What there is to remove if the artifacts are to stay."""
+    """Do nothing: the artifact folder is permanent."""
 
 
 def run_with_graph(engine: Engine, initial: GraphState) -> RunResult:
-    """The entrance of the pipeline: run a question to its end. The run is called by its trace."""
+    """Run a question to its end. The trace id is the run id."""
     return engine.run(entrance(initial), run_id=initial.trace_id)
 
 
 def entrance(initial: GraphState) -> dict[str, Any]:
-    """The values that the entrance owns; all others are their nodes'."""
+    """Return the input values of a run; nodes write all other values."""
     return {name: getattr(initial, name) for name in ENTRANCE}
 
 
 class OfflinePlanner:
-    """The rule planner, for one thread at a time: it tries its proposals out on a database of its own, in memory."""
+    """Rule planner for use by several threads, one at a time. It tests its proposals on a database in memory."""
 
     def __init__(self) -> None:
         from clew_nl2sql.planner import RulePlanner
@@ -215,24 +219,24 @@ class OfflinePlanner:
         self._lock = threading.Lock()
 
     def plan(self, question: str, catalog: Catalog) -> Plan:
-        """A query, or an abstention with candidates."""
+        """Return a query, or an abstention with candidates."""
         with self._lock:
             return self._planner.plan(question, catalog)
 
 
 def _opened(sources: Mapping[str, str | Path | Source], timeout: float) -> dict[str, Source]:
     if not sources:
-        raise UsageError("there is no source; give at least one: Pipeline({'sales': 'sqlite:///sales.db'})")
+        raise UsageError("no sources given; write Pipeline({'sales': 'sqlite:///sales.db'})")
     for name in sources:
         if not _NAME.match(name):
-            raise UsageError(f"{name!r} is no name for a source; use letters, digits and _")
+            raise UsageError(f"{name!r} is not a valid source name; use letters, digits and _")
     if len({name.lower() for name in sources}) < len(sources):
-        raise UsageError("two sources have the same name but for case; grants could not tell them apart")
+        raise UsageError("two source names differ only in case; rename one, since grants ignore case")
     opened = {
         name: open_source(given, timeout=timeout) if isinstance(given, str | Path) else given
         for name, given in sources.items()
     }
     for name, source in opened.items():
         if not isinstance(source, Source):
-            raise UsageError(f"{name!r} is no source; it needs dialect, catalog, explain and run")
+            raise UsageError(f"{name!r} is not a source; it needs dialect, catalog, explain and run")
     return opened

@@ -1,10 +1,11 @@
-"""Graphs for replaying questions where nothing is left of what they were asked of.
+"""Graphs for replaying questions without their databases and models.
 
-A run records ``clew_nl2sql.replay_graphs:graph_...`` as its graph. The rest of the name says, in hexadecimal, what
-a replay must know to make the same calls: the names and dialects of the sources, and whether each role is a
-language model, whose requests were recorded, or any other, whose answers were. `graph_for` builds a graph from it,
-as ``clew ask --replay`` does. The name is data: it is parsed, never imported. The graph has the same structure and
-no resources: a replay calls nothing outside. Resuming with it fails, and says how to resume.
+A run records ``clew_nl2sql.replay_graphs:graph_...`` as its graph. The rest of the name is hexadecimal data:
+the names and dialects of the sources, and whether each role is a language model, whose requests are recorded,
+or another object, whose results are. A replay needs this to make the same calls. `graph_for` builds the
+graph, for example for ``clew ask --replay``. It parses the name and imports nothing. The graph has the same
+structure and no resources, because a replay makes no external calls. Resuming with it raises
+`NeedsSourcesError`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _BEGINNING = "graph_"
 
 
 class PipelineShape(msgspec.Struct, frozen=True, array_like=True):
-    """What a replay has to know of a pipeline."""
+    """What a replay needs to know about a pipeline."""
 
     sources: dict[str, str]  # dialects by name
     models: tuple[bool, bool, bool]  # whether planner, decomposer and synthesizer are language models
 
 
 def target_for(resources: Resources) -> str:
-    """What a run remembers as its graph."""
+    """Return the import string that a run stores as its graph."""
     roles = (resources.planner, resources.decomposer, resources.synthesizer)
     planner, decomposer, synthesizer = (hasattr(role, "through") for role in roles)
     shape = PipelineShape(
@@ -41,7 +42,7 @@ def target_for(resources: Resources) -> str:
 
 
 def graph_for(target: str) -> Graph | None:
-    """Return the graph to replay a run with, from what it records; None if no pipeline made the run."""
+    """Return the graph for replaying a run, from its import string; None if no pipeline made the run."""
     module, _, name = target.partition(":")
     if module != __name__ or not name.startswith(_BEGINNING):
         return None
@@ -72,14 +73,14 @@ def _stand_ins(are_models: tuple[bool, bool, bool]) -> list[Any]:
 
 
 class ReplayStub:
-    """Stands where a source or a role was. It has their shape and does nothing."""
+    """Placeholder for a source or a role. Its methods raise `NeedsSourcesError`."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise NeedsSourcesError(
-            "this run needs its sources to go on; resume it with Pipeline(...).resume(run_id), or"
+            "resuming this run needs its sources; use Pipeline(...).resume(run_id), or"
             " `clew ask --resume RUN --source NAME=ADDRESS ...`"
         )
 

@@ -1,11 +1,10 @@
-"""What the nodes work with and the state does not hold: sources, roles, artifacts, limits.
+"""Objects that nodes need and the state does not hold: sources, roles, artifacts, limits.
 
-It is bound to the graph, so it is never stored. Catalogs are kept for a while, because reading one costs a query
-for each column; of a source that is down the last one known is used, so that the answer can say which part is
-missing.
+They are bound to the graph and never stored. Catalogs are cached, because reading one takes a query per
+column. If a source is down, its last known catalog is used, so that the answer can name the missing part.
 
-A catalog with all its samples is large, and stays here. What a run holds is its outline: names, types, keys,
-comments and a handful of values.
+A catalog with all samples is large, so it stays here. A run stores only its outline: names, types, keys,
+comments and a few values.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.sources.protocol import Source
 
 MAX_RETRIES = 3
-FEW, SHORT = 5, 40  # values of a column in an outline, and how long one may be
+FEW, SHORT = 5, 40  # values per column in an outline, and their maximum length
 
 
 @dataclass(frozen=True)
 class Resources:
-    """All that is bound."""
+    """The objects that are bound to the graph."""
 
     sources: Mapping[str, Source]
     artifacts: ArtifactStore
@@ -47,11 +46,11 @@ class Resources:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def access(self, user: UserContext | None) -> Access:
-        """What a user may see."""
+        """Return what a user may see."""
         return Access(user or UserContext(), self.policies)
 
     def catalog(self, source: str) -> Catalog:
-        """The catalog of a source, at most `catalog_ttl` old unless the source is down."""
+        """Return the catalog of a source, at most `catalog_ttl` seconds old unless the source is down."""
         with self._lock:
             at, known = self._known.get(source, (0.0, None))
         if known is not None and time.monotonic() - at < self.catalog_ttl:
@@ -67,11 +66,13 @@ class Resources:
         return fresh
 
     def outline(self, source: str) -> Catalog:
-        """A catalog without its samples, but for a few values of each column."""
+        """Return a catalog without samples, except for a few values per column."""
         return outline(self.catalog(source))
 
     def seen(self, user: UserContext | None, source: str) -> Catalog:
-        """The catalog as a user may see it: the same object each time, since planners prepare themselves for one."""
+        """Return the catalog that a user may see: the same object each time, since planners cache data by
+        object.
+        """
         whole = self.catalog(source)
         visible = self.access(user).visible(source, whole)
         if len(visible.tables) == len(whole.tables):
@@ -85,18 +86,18 @@ class Resources:
         return kept
 
     def forget(self) -> None:
-        """Let go of all catalogs, and so of what planners prepared for them."""
+        """Drop all catalogs, and so the data that planners cache for them."""
         with self._lock:
             self._known.clear()
             self._seen.clear()
 
     def table_names(self, source: str) -> tuple[str, ...]:
-        """All tables of a source, whoever asks."""
+        """Return all tables of a source, without regard to the user."""
         return tuple(table.name for table in self.catalog(source).tables)
 
 
 def outline(catalog: Catalog) -> Catalog:
-    """A catalog that is small enough to be stored with every run."""
+    """Return a catalog that is small enough to be stored with every run."""
     tables = []
     for table in catalog.tables:
         columns = tuple(
@@ -112,5 +113,5 @@ def _short(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def fingerprint(catalog: Catalog) -> str:
-    """A hash of a catalog."""
+    """Return a hash of a catalog."""
     return hashlib.sha256(msgspec.msgpack.encode(catalog)).hexdigest()[:16]

@@ -1,16 +1,16 @@
-"""The three parts that understand language, as protocols, and how nodes consult them.
+"""Protocols of the three roles that process language, and how nodes call them.
 
-`Planner`, `Decomposer` and `Synthesizer` have one method each. The defaults are deterministic and work offline; the
-ones of `clew_nl2sql.models` ask a language model; yours are any objects with that method.
+`Planner`, `Decomposer` and `Synthesizer` have one method each. The defaults are deterministic and work
+offline. Those of `clew_nl2sql.models` use a language model. Any object with that method can replace them.
 
-Whatever they say goes through ``ctx.record``, so that a run can be resumed and replayed without asking again.
-`consult` decides how, and there are two ways:
+All their results pass through ``ctx.record``, so a run can be resumed and replayed without calling them
+again. `consult` chooses between two ways:
 
-- A role is called with all that is known of the sources, sampled rows and values included, and its answer is
-  recorded. A replay needs neither the role nor the sources.
-- A role with a method ``through(record)`` is called with an outline of the sources, which the run itself holds, and
-  sends its own requests through `record`, so that these are in the journal. The language models do this: a replay
-  builds every prompt again and shows one that has changed.
+- A role without ``through`` receives full catalogs, with sampled rows and values, and its result is recorded.
+  A replay needs neither the role nor the sources.
+- A role with a method ``through(record)`` receives outlines of the catalogs, which are part of the run, and
+  makes its own requests through `record`. The language models work this way: a replay rebuilds every prompt
+  and reports one that has changed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ from clew_nl2sql.schemas import (
 
 
 class Planner(Protocol):
-    """Turns a question about one source into a query in the catalog's dialect.
+    """Translates a question about one source to a query in the catalog's dialect.
 
-    A planner that also has ``refine(question, catalog, feedback: RefinerResponse)`` is told what was wrong with the
-    plans before; one that has not is asked the same again, and of a plan that failed already the next candidate is
-    taken."""
+    A planner with a method ``refine(question, catalog, feedback: RefinerResponse)`` receives the problems of
+    its earlier plans. Any other planner is called again with the same arguments, and if its plan failed
+    before, its next candidate is used.
+    """
 
     def plan(self, question: str, catalog: Catalog) -> Plan | PlanModel:
-        """A query, or an abstention with candidates."""
+        """Return a query, or an abstention with candidates."""
         ...
 
 
 class Decomposer(Protocol):
-    """Splits a question into parts that one source each can answer, and says how their results meet."""
+    """Splits a question into parts for one source each, and defines how their results are combined."""
 
     def decompose(self, question: str, catalogs: Mapping[str, Catalog]) -> DecomposerResponse:
-        """The parts; `catalogs` holds what the user may see, by source."""
+        """Return the parts; `catalogs` holds what the user may see, by source."""
         ...
 
 
 class Synthesizer(Protocol):
-    """Puts a result into words."""
+    """Writes the answer in words."""
 
     def synthesize(self, question: str, result: AggregatorResponse) -> str:
-        """The answer."""
+        """Return the text of the answer."""
         ...
 
 
@@ -68,12 +69,12 @@ def consult(
     known: tuple[Any, ...],
     full: Callable[[], Any],
 ) -> Any:
-    """Ask a role.
+    """Call a role and return its result.
 
     Args:
-        identity: What identifies the request, where the answer as a whole is recorded.
-        known: The arguments, from what the run holds.
-        full: Makes the arguments from all that is known of the sources.
+        identity: Key of the recorded call, if the result as a whole is recorded.
+        known: Arguments built from data of the run.
+        full: Returns arguments with full catalogs.
     """
     if hasattr(role, "through"):
         return getattr(role.through(ctx.record), method)(*known)
@@ -86,11 +87,11 @@ def consult(
 
 
 def plan_model(plan: Plan | PlanModel) -> PlanModel:
-    """What a planner gave, as data that can be stored."""
+    """Return a planner's result as data that can be stored."""
     if isinstance(plan, PlanModel):
         return plan
     if isinstance(plan, str):
-        raise InvalidPlanError("a planner returns a Plan or a PlanModel; write PlanModel(sql=...)")
+        raise InvalidPlanError("a planner must return a Plan or a PlanModel; write PlanModel(sql=...)")
     return PlanModel(
         sql=plan.sql,
         certainty=plan.certainty,
@@ -103,7 +104,7 @@ def plan_model(plan: Plan | PlanModel) -> PlanModel:
 
 
 def next_untried(plan: PlanModel, feedback: RefinerResponse | None) -> PlanModel:
-    """The plan, or its best candidate that has not failed yet."""
+    """Return the plan, or its best candidate that has not failed yet."""
     rejected = set(feedback.rejected) if feedback else set()
     if plan.sql is None or plan.sql not in rejected:
         return plan

@@ -1,7 +1,8 @@
-"""What moves between the nodes: requests, plans, responses, references to results. Frozen data, and nothing else.
+"""Data that nodes exchange: requests, plans, responses and references to results.
 
-Everything here is stored with the run, so there is no connection, no clock and no SQL expression tree in it. Large
-results are not here either: an `ArtifactRef` says where one lies and what its content hashes to."""
+All classes are frozen and stored with the run, so they hold no connection, clock or SQL expression tree.
+Large results are stored separately: an `ArtifactRef` holds the location and the content hash.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +22,18 @@ PostKind = Literal["filter", "aggregate", "project", "sort", "limit"]
 
 
 class ColumnRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of a result. A measure was computed, so it joins nothing; a count of no rows is 0, not nothing."""
+    """A column of a result. A measure is computed, so it is never a join key; a count of no rows is 0, not
+    None.
+    """
 
     name: str
     type: str
     role: Literal["attribute", "measure", "count"] = "attribute"
-    entity: str = ""  # the table that the column comes from, where that is known
+    entity: str = ""  # the table of the column, if known
 
 
 class ArtifactRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored result: where it lies, and the hash over its schema and rows."""
+    """A stored result: its location, and the hash of its schema and rows."""
 
     uri: str
     backend: str
@@ -48,7 +51,7 @@ class ArtifactRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResolvedDatasource(msgspec.Struct, frozen=True, kw_only=True):
-    """A source that a question may go to."""
+    """A source that may answer the question."""
 
     datasource_id: str
     dialect: str
@@ -57,7 +60,7 @@ class ResolvedDatasource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatasourceResolverResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The sources of this question, and those that are denied or cannot be reached."""
+    """The sources for this question, and those that are denied or cannot be reached."""
 
     resolved_datasources: tuple[ResolvedDatasource, ...] = ()
     denied_datasource_ids: tuple[str, ...] = ()
@@ -65,17 +68,17 @@ class DatasourceResolverResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the question that one source answers."""
+    """A part of the question for one source."""
 
     id: str
     datasource_id: str
     intent: str
-    text: str = ""  # the words of the question that it stands for
-    entity: str = ""  # what it is about, where parts are joined on that
+    text: str = ""  # the words of the question that it covers
+    entity: str = ""  # the subject, if parts are joined on it
 
 
 class CombineGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """How results meet. Without `keys`, a join finds the columns that hold the same things."""
+    """How results are combined. Without `keys`, a join uses the columns whose values match."""
 
     operation: Operation = "standalone"
     how: Literal["inner", "left", "full"] = "left"
@@ -84,10 +87,10 @@ class CombineGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PostOp(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation on the combined result; a chain of them is applied in order.
+    """One operation on the combined result; several are applied in order.
 
-    `filter`: column, operator, value. `aggregate`: columns are grouped by, measures are pairs of function and column.
-    `project`: columns. `sort`: columns, descending. `limit`: limit.
+    `filter` uses column, operator and value. `aggregate` groups by columns; measures are pairs of function
+    and column. `project` uses columns, `sort` columns and descending, `limit` limit.
     """
 
     kind: PostKind
@@ -101,13 +104,13 @@ class PostOp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecomposerResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts, how they meet, and what maps to no source."""
+    """The parts, how they are combined, and the words that match no source."""
 
     sub_queries: tuple[SubQuery, ...] = ()
     combine: CombineGroup = CombineGroup()
     post_ops: tuple[PostOp, ...] = ()
     unmapped: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what people should know of how it was done
+    notes: tuple[str, ...] = ()  # remarks for the user
 
 
 class LogicalNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,18 +133,18 @@ class ExecutionDAG(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scans(self) -> tuple[LogicalNode, ...]:
-        """The nodes that ask a source."""
+        """Return the nodes that query a source."""
         return tuple(node for node in self.nodes if node.kind == "scan")
 
 
 class GlobalPlannerResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan over all sources."""
+    """The plan across all sources."""
 
     execution_dag: ExecutionDAG
 
 
 class AggregatorResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The combined result, and how it came about. `missing` are scans that gave nothing."""
+    """The combined result and how it was computed. `missing` lists the scans without a result."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
@@ -163,14 +166,14 @@ class AnswerSynthesizerResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Another way to read the question."""
+    """Another interpretation of the question."""
 
     sql: str
     certainty: float = 0.0
 
 
 class LinkModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of the question and what it was taken for."""
+    """Words of the question and the schema element they refer to."""
 
     text: str
     kind: str
@@ -178,7 +181,7 @@ class LinkModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposed query. Whoever proposed it, it is only text until the guard has read it."""
+    """A proposed query. It is untrusted text until the guard has checked it."""
 
     sql: str | None = None
     certainty: float = 1.0
@@ -190,33 +193,33 @@ class PlanModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ASTPlannerResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What the planner proposed; None if it failed."""
+    """The planner's proposal; None if the planner failed."""
 
     plan: PlanModel | None = None
 
 
 class LogicalValidatorResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the proposal may be sent at all, and what it would read."""
+    """Whether the query is allowed, and which tables it reads."""
 
     valid: bool
     tables: tuple[str, ...] = ()
 
 
 class GeneratorResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The query in the source's own dialect."""
+    """The query in the dialect of its source."""
 
     sql_draft: str | None = None
 
 
 class PhysicalValidatorResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the database's own EXPLAIN takes it."""
+    """Whether the database's EXPLAIN accepts the query."""
 
     valid: bool
     plan: str = ""
 
 
 class ExecutorRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is executed, where, for whom; it identifies the recorded call."""
+    """The query, its source and its user; this is the key of the recorded call."""
 
     trace_id: str
     subgraph_id: str
@@ -227,20 +230,20 @@ class ExecutorRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutorResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored result; None if there is none."""
+    """The stored result, if the query succeeded."""
 
     artifact: ArtifactRef | None = None
 
 
 class RefinerResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next plan should know about those before it."""
+    """Feedback on earlier plans, for the next one."""
 
     feedback: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
 
 
 class SubgraphOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scan came to."""
+    """The result of one scan."""
 
     sub_query: SubQuery | None = None
     subgraph_id: str
@@ -254,7 +257,7 @@ class SubgraphOutput(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
 
 
-# Recorded calls and stored states bring these back, and only classes that are named here or in the state itself.
+# Decoding recorded calls and stored states needs these classes; others must be fields of the state.
 for _class in [
     kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 ]:

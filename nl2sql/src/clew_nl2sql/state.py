@@ -1,7 +1,8 @@
-"""The state of a question: of the pipeline as a whole, and of one scan.
+"""The state of a question, for the whole pipeline and for one scan.
 
-A field with a reducer is shared: many nodes write it and their updates meet. Every other field has one owner. The two
-states never touch: what crosses between them is built by `clew_nl2sql.boundary`, encoded and validated.
+A field with a reducer is shared: several nodes write it, and the reducer merges their updates. Every other
+field has one writer. The two states share nothing; `clew_nl2sql.boundary` builds the data that moves between
+them.
 """
 
 from __future__ import annotations

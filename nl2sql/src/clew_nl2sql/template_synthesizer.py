@@ -1,4 +1,4 @@
-"""The answer in words, by template: what a table says that is small, and where it comes from."""
+"""Write the answer by template."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ LISTED = 10
 
 
 class TemplateSynthesizer:
-    """Puts small results into a sentence, and large ones into their first rows."""
+    """Writes small results as a sentence, and the first row of larger ones."""
 
     def synthesize(self, question: str, result: AggregatorResponse) -> str:
-        """One sentence or two."""
+        """Return the text of the answer."""
         columns, rows = result.columns, result.rows
         if not rows:
             return "Nothing matches."
         if len(rows) == 1 and len(columns) == 1:
             return f"{_sentence(_label(columns[0]))}: {shown(rows[0][0])}."
         if len(rows) == 1:
-            told = ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, rows[0]))
-            return f"{_sentence(told)}."
+            values = ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, rows[0]))
+            return f"{_sentence(values)}."
         count = _sentence(f"{'more than ' if result.truncated else ''}{len(rows)} rows")
         if len(columns) == 1:
             listed = ", ".join(shown(row[0]) for row in rows[:LISTED])
@@ -34,7 +34,7 @@ class TemplateSynthesizer:
 
 
 def shown(value: Any) -> str:
-    """A value as people write it."""
+    """Return a value as text for people."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -192,9 +192,9 @@ def test_filters(combined: Any, operator: Any, value: str, left: set[str]) -> No
 @pytest.mark.parametrize(
     "post, told",
     [
-        (PostOp(kind="filter", column="nope", operator="=", value=1), "there is no column 'nope'"),
-        (PostOp(kind="filter", column="name", value=1), "is no comparison"),
-        (PostOp(kind="aggregate", measures=(("median", "name"),)), "is no aggregate"),
+        (PostOp(kind="filter", column="nope", operator="=", value=1), "unknown column 'nope'"),
+        (PostOp(kind="filter", column="name", value=1), "unknown operator"),
+        (PostOp(kind="aggregate", measures=(("median", "name"),)), "unknown aggregate"),
     ],
 )
 def test_an_operation_that_makes_no_sense_is_said_to_make_none(

@@ -104,7 +104,7 @@ def test_a_refusal_is_final(status: int) -> None:
 
 
 def test_a_reply_of_the_wrong_type_is_an_error() -> None:
-    with serving(Endpoint(says({"word": 7}))) as endpoint, pytest.raises(ModelError, match="does not fit"):
+    with serving(Endpoint(says({"word": 7}))) as endpoint, pytest.raises(ModelError, match="does not match"):
         ask(endpoint)
 
 
@@ -122,19 +122,19 @@ def test_a_reply_that_comes_byte_by_byte_is_given_up_on() -> None:
 
 
 def test_a_reply_without_end_is_not_kept() -> None:
-    with serving(Endpoint(endless())) as endpoint, pytest.raises(ModelError, match="larger than any answer"):
+    with serving(Endpoint(endless())) as endpoint, pytest.raises(ModelError, match="exceeds"):
         ask(endpoint)
     assert len(endpoint.requests) == 1
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host", ""])
 def test_what_is_no_address_is_said_at_once(url: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not the URL"):
         ChatModel(url, "m")
 
 
 def test_an_address_that_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(ModelError, match="is no address"):
+    with pytest.raises(ModelError, match="not a valid URL"):
         ChatModel("http://host:port/v1", "m", wait=lambda _: None).ask(None, "s", "u", Word)
 
 

@@ -136,7 +136,7 @@ def test_a_model_is_told_what_was_wrong_and_does_better(samples: dict[str, str],
     with serving(Endpoint(says(bad), says(good))) as endpoint:
         answer = new_pipeline(samples, planner=roles(endpoint)["planner"]).ask("How many orders are there?")
     assert (answer.rows, answer.scans[0].retries) == (((180,),), 1)
-    assert "there is no table purchases" in endpoint.requests[1]["messages"][1]["content"]
+    assert "TABLE_NOT_FOUND" in endpoint.requests[1]["messages"][1]["content"]
     assert "do not propose again" in endpoint.requests[1]["messages"][1]["content"]
 
 

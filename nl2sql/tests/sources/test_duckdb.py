@@ -91,12 +91,12 @@ def test_it_refuses_to_do_more_than_read_even_what_nobody_checked(source: DuckDB
 def test_a_query_that_takes_too_long_is_stopped(source: DuckDBSource) -> None:
     slow = DuckDBSource(source.path, timeout=0.2)
     endless = ", ".join(f"tickets t{n}" for n in range(7))
-    with pytest.raises(QueryTimeoutError, match="longer than"):
+    with pytest.raises(QueryTimeoutError, match="limit of"):
         slow.run(query(source, f"SELECT count(*) FROM {endless} WHERE t0.rating + t6.rating > 3"), max_rows=1)
 
 
 def test_a_file_that_is_not_there_or_no_database_is_down(tmp_path: Path) -> None:
-    with pytest.raises(SourceDownError, match="there is no DuckDB file"):
+    with pytest.raises(SourceDownError, match="does not exist"):
         DuckDBSource(tmp_path / "nope.duckdb").catalog()
     (tmp_path / "text.duckdb").write_text("no database" * 1000)
     with pytest.raises(SourceDownError):
@@ -156,6 +156,6 @@ def test_a_macro_of_the_databases_own_is_not_called_by_a_known_name(tmp_path: Pa
         )
     source = DuckDBSource(tmp_path / "m.duckdb")
     for ask in (source.explain, lambda asked: source.run(asked, 1)):
-        with pytest.raises(SecurityViolationError, match="a function of its own"):
+        with pytest.raises(SecurityViolationError, match="its own function"):
             ask(query(source, "SELECT LOWER(name) FROM orders"))
     assert source.run(query(source, "SELECT upper(name) FROM orders"), 1).rows == (("X",),)

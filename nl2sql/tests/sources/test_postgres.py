@@ -85,15 +85,15 @@ def test_it_refuses_to_write_even_what_nobody_checked(source: PostgresSource, sq
 
 def test_a_query_that_takes_too_long_is_stopped(source: PostgresSource) -> None:
     slow = PostgresSource(source._address, timeout=0.05)
-    with pytest.raises(QueryTimeoutError, match="longer than"):
+    with pytest.raises(QueryTimeoutError, match="limit of"):
         slow.run(unchecked(slow, "SELECT pg_sleep(20)"), max_rows=1)
 
 
 def test_a_server_that_is_not_there_is_down_and_its_address_is_not_told() -> None:
     away = PostgresSource("postgresql://ann:secret@127.0.0.1:1/db")
-    with pytest.raises(SourceDownError, match="cannot be reached") as told:
+    with pytest.raises(SourceDownError, match="cannot be reached") as raised:
         away.catalog()
-    assert "secret" not in f"{told.value}{away!r}"
+    assert "secret" not in f"{raised.value}{away!r}"
 
 
 def test_columns_and_tables_that_cannot_be_sampled_do_not_hide_the_others(
@@ -131,7 +131,7 @@ def deceiving(new_database: Callable[..., str]) -> PostgresSource:
 def test_a_function_of_the_databases_own_is_not_called_by_a_known_name(deceiving: PostgresSource) -> None:
     for sql in ("SELECT lower(name) FROM orders", "SELECT LOWER (name) FROM orders"):
         for ask in (deceiving.explain, lambda asked: deceiving.run(asked, 1)):
-            with pytest.raises(SecurityViolationError, match="a function of its own"):
+            with pytest.raises(SecurityViolationError, match="its own function"):
                 ask(query(deceiving, sql))
     assert deceiving.run(query(deceiving, "SELECT upper(name) FROM orders"), 1).rows == (("X",),)
 

@@ -1,3 +1,3 @@
-"""Results of several sources as one, by DuckDB over the artifacts."""
+"""Combine the results of several sources, with DuckDB over the artifacts."""
 
 from __future__ import annotations

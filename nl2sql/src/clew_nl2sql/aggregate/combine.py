@@ -1,8 +1,9 @@
-"""How results meet: standalone, compare, join, union.
+"""Combine results: standalone, compare, join, union.
 
-Every way ends in one SELECT over the inputs. A join without given keys looks for columns that hold the same things
-(`clew_nl2sql.aggregate.join_keys`). Results that do not meet as planned are put one below the other, with a note,
-rather than lost."""
+Each operation is one SELECT over the inputs. A join without keys searches for columns with matching values
+(`clew_nl2sql.aggregate.join_keys`). Results that cannot be combined as planned are listed one below the
+other, with a note, so that nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from clew_nl2sql.schemas import ColumnRef, CombineGroup
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-ORDER = "__order"  # where a row stood in its own result
+ORDER = "__order"  # position of a row in its own result
 
 
 @dataclass(frozen=True)
 class ResultInput:
-    """One result: what DuckDB calls it, where it came from, what it holds."""
+    """One result: its name in DuckDB, its source and its content."""
 
     name: str
     source: str
@@ -32,7 +33,7 @@ class ResultInput:
 
 
 def combine(inputs: Sequence[ResultInput], group: CombineGroup) -> tuple[Any, list[str]]:
-    """The query that combines, and notes for people."""
+    """Return the query that combines the inputs, and notes for the user."""
     if len(inputs) == 1:
         only = inputs[0]
         names = [exp.column(name, quoted=True) for name in only.table.column_names]
@@ -76,7 +77,7 @@ def _join(
     select = exp.select(*projections).from_(first.name)
     known: list[Any] = [_column(first, keys[0][0])]
     for other, (left, right) in zip(inputs[1:], keys):
-        # in a full join the row may have begun with any of the inputs before
+        # In a full join, a row may start in any of the earlier inputs.
         here = (
             _column(first, left)
             if how != "full" or shared is None
@@ -98,7 +99,7 @@ def _column(one: ResultInput, name: str) -> Any:
 
 
 def _counted(it: Any, column: ColumnRef) -> Any:
-    # whoever is not among the groups of a count has none of what was counted
+    # An entity that is missing from the groups of a count has a count of 0.
     return exp.Coalesce(this=it, expressions=[exp.Literal.number(0)]) if column.role == "count" else it
 
 
@@ -111,8 +112,7 @@ def _ordered(it: Any) -> Any:
 
 
 def _labels(inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """A name for each column that is shown; its source's in front if it was computed, or others are called the
-    same."""
+    """Return a label for each visible column; the source is prefixed to computed columns and repeated names."""
     dropped = {(other.name, right) for other, (_, right) in zip(inputs[1:], keys)}
     shown = [
         (one, column) for one in inputs for column in one.columns if (one.name, column.name) not in dropped
@@ -133,7 +133,7 @@ def _labels(inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]]) -> d
 
 
 def _side_by_side(inputs: Sequence[ResultInput]) -> tuple[Any, list[str]]:
-    """Single values in one row, and their difference if there are two."""
+    """Select single values in one row, and their difference if there are two."""
     labels = _labels(inputs, ())
     columns = [(one, one.columns[0].name) for one in inputs]
     projections = [_labelled(_column(one, name), labels[one.name, name]) for one, name in columns]
@@ -160,7 +160,9 @@ def _is_number(column: ColumnRef) -> bool:
 
 
 def _union(inputs: Sequence[ResultInput]) -> tuple[Any, list[str]]:
-    """One below the other, with the source in front: by position if they are alike, else by name."""
+    """List the results one below the other, with the source in front: by position if they match, else by
+    name.
+    """
     alike = len({len(one.columns) for one in inputs}) == 1
     names = [c.name for c in inputs[0].columns] if alike else _all_names(inputs)
     types = [
@@ -205,7 +207,7 @@ def _type_at(one: ResultInput, place: int, name: str, alike: bool) -> str:
 
 
 def _common_type(types: Sequence[str]) -> str:
-    """Nothing to do where the types agree or are numbers; else text, which holds everything."""
+    """Return an empty string if the types agree or are numeric; otherwise text, which holds every value."""
     given = {kind for kind in types if kind}
     if len(given) <= 1 or all(kind.startswith(("int", "double", "decimal")) for kind in given):
         return ""

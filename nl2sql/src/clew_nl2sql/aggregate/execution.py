@@ -1,8 +1,9 @@
-"""The plan's second half, executed: combine the artifacts, then apply the operations, one after the other.
+"""Execute the second half of a plan: combine the artifacts, then apply the operations in order.
 
-Each step is one SELECT, built as a tree, whose rows become a table that the next step reads. DuckDB runs with one
-thread and keeps the order of insertion, so the same artifacts give the same rows in the same order. It sees the
-verified rows in memory, no file and no network."""
+Each step is one SELECT, built as a tree, and its rows become a table for the next step. DuckDB runs with one
+thread and preserves insertion order, so equal artifacts give equal rows in the same order. It sees only the
+verified rows in memory, and no file or network.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def aggregate(
     dag: ExecutionDAG, refs: Mapping[str, ArtifactRef], tables: Mapping[str, pa.Table], max_rows: int
 ) -> AggregatorResponse:
-    """The combined result of the scans that are there."""
+    """Return the combined result of the scans that succeeded."""
     import duckdb
     import pyarrow as pa
 

@@ -1,9 +1,10 @@
-"""Which columns of two results hold the same things.
+"""Find the columns of two results that hold the same things.
 
-Sources do not share keys, but they share things: customers have the same names everywhere. Given keys come first.
-Otherwise a pair of columns is chosen by how many of the smaller side's values are found on the other side; the
-entity that the question speaks of and equal names break ties. A computed column never joins: that a count equals an
-id means nothing. Too few common values is no key at all."""
+Sources do not share keys, but they share things: customers have the same names everywhere. Given keys come
+first. Otherwise the score of a pair of columns is the share of the smaller side's values that the other side
+contains; the entity of the question and equal names break ties. A computed column is never a key, because a
+count that equals an id means nothing. Too few common values mean that there is no key.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from clew_nl2sql.schemas import ColumnRef, CombineGroup
 if TYPE_CHECKING:
     from clew_nl2sql.aggregate.combine import ResultInput
 
-ENOUGH = 0.3  # of the smaller side's values
+ENOUGH = 0.3  # share of the smaller side's values
 
 
 def find_key(left: ResultInput, right: ResultInput, group: CombineGroup) -> tuple[str, str] | None:
-    """The columns to join on; None if there are none."""
+    """Return the columns to join on, if any."""
     for key in group.keys:
         own = [_find(one, key) for one in (left, right)]
         if all(own):
@@ -61,7 +62,7 @@ def _overlap(left: ResultInput, a: ColumnRef, right: ResultInput, b: ColumnRef) 
 
 
 def _speaks_of(column: ColumnRef, entity: str) -> bool:
-    """Whether a column's name, or its table's, is the thing that the question asks about."""
+    """Return whether the name of a column, or of its table, is the entity of the question."""
     if not entity:
         return False
     wanted = stem(entity.split()[-1])

@@ -1,5 +1,4 @@
-"""What can be done with one result: filter, aggregate, project, sort, limit. Each is a SELECT over the step
-before."""
+"""Operations on one result: filter, aggregate, project, sort, limit. Each is a SELECT over the previous step."""
 
 from __future__ import annotations
 
@@ -29,17 +28,17 @@ FUNCTIONS: dict[str, type[exp.AggFunc]] = {
 
 
 def operation(post: PostOp, step: str, columns: Sequence[str]) -> exp.Select:
-    """The query of one operation; AggregationError if it names a column that the step before does not have. A count
-    may be called by what was counted: `count` is `count_country`, if no other column is a count."""
+    """Return the query of one operation; raise AggregationError if the previous step lacks a column.
+
+    `count` may refer to `count_country` if no other column is a count.
+    """
     known = {name.lower(): name for name in columns}
 
     def column(name: str) -> exp.Column:
         begins = [own for own in columns if own.lower().startswith(f"{name.lower()}_")]
         found = known.get(name.lower()) or (begins[0] if name == "count" and len(begins) == 1 else None)
         if found is None:
-            raise AggregationError(
-                f"{post.kind}: there is no column {name!r}; there are: {', '.join(columns)}"
-            )
+            raise AggregationError(f"{post.kind}: unknown column {name!r}; use one of: {', '.join(columns)}")
         return exp.column(found, quoted=True)
 
     everything = exp.select("*").from_(step)
@@ -55,7 +54,7 @@ def operation(post: PostOp, step: str, columns: Sequence[str]) -> exp.Select:
     measures = []
     for function, name in post.measures:
         if function not in FUNCTIONS:
-            raise AggregationError(f"{function!r} is no aggregate; there are: {', '.join(FUNCTIONS)}")
+            raise AggregationError(f"unknown aggregate {function!r}; use one of: {', '.join(FUNCTIONS)}")
         over = exp.Star() if name == "*" else column(name)
         measures.append(exp.alias_(FUNCTIONS[function](this=over), _named(function, name), quoted=True))
     groups = [column(name) for name in post.columns]
@@ -76,6 +75,6 @@ def _condition(post: PostOp, column: exp.Column) -> Any:
         )
     if post.operator not in COMPARISONS:
         raise AggregationError(
-            f"filter: {post.operator!r} is no comparison; there are: {', '.join(COMPARISONS)}, contains"
+            f"filter: unknown operator {post.operator!r}; use one of: {', '.join(COMPARISONS)}, contains"
         )
     return COMPARISONS[post.operator](this=column, expression=exp.convert(post.value))

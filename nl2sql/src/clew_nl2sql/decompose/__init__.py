@@ -1,4 +1,4 @@
-"""The decomposer that needs no model: which words of a question belong to which source."""
+"""A decomposer without a model: it assigns the words of a question to sources."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The few things about English that matter where a question falls apart into parts.
+"""Split a question into clauses, by a few rules of English.
 
-It is cut at commas, semicolons and "and". What the parts share is then given back to each: the thing that is asked
-about ("for each customer", "which five customers ... they"), the subject ("which customers have more than 3 orders
-and more than 2 tickets"), the kind of number ("the number of orders and tickets")."""
+The question is cut at commas, semicolons and "and". Then each clause receives what the clauses share: the
+entity ("for each customer", "which five customers ... they"), the subject ("which customers have more than 3
+orders and more than 2 tickets"), the kind of number ("the number of orders and tickets").
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ ADDED_UP = re.compile(r"\b(?:in total|altogether|combined|together|sum)\b", re.I
 
 @dataclass(frozen=True)
 class Clause:
-    """A piece of the question, as it stands there."""
+    """A piece of the question, with its original wording."""
 
     text: str
     start: int
@@ -60,7 +61,7 @@ class Clause:
 
 
 def clauses(question: str) -> list[Clause]:
-    """The pieces between the cuts; nothing is left out but the cuts themselves."""
+    """Return the pieces between the cuts; together with the cuts they are the whole question."""
     text = question.rstrip(" ?.!")
     found, start = [], 0
     cuts = COMPARED if COMPARING.search(question) else CUT
@@ -74,7 +75,7 @@ def clauses(question: str) -> list[Clause]:
 
 
 def entity_of(question: str) -> tuple[str, str]:
-    """What the parts share, and how it is said: ("customer", "each" | "which"), or two empty strings."""
+    """Return the shared entity and its form: ("customer", "each" | "which"), or two empty strings."""
     if lead := LEAD.match(question):
         return lead[1].split()[-1], "each"
     if tail := TAIL.search(question):
@@ -85,12 +86,12 @@ def entity_of(question: str) -> tuple[str, str]:
 
 
 def refers_back(text: str) -> bool:
-    """Whether a piece speaks of something that an earlier one named."""
+    """Return whether a clause refers to something that an earlier one named."""
     return bool(PRONOUN.search(text) or POSSESSIVE.search(text))
 
 
 def completed(text: str, before: str) -> str:
-    """A piece that leans on the one before it, with what it leans on."""
+    """Return a clause together with the words of the previous clause that it depends on."""
     if ASKING.search(text) or MEASURE.match(text):
         return text
     if CONDITION.match(text) and (subject := HAVING.match(before)):

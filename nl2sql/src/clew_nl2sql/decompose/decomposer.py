@@ -1,10 +1,10 @@
-"""Parts of a question to sources, by the words that the sources know.
+"""Assign the parts of a question to sources, by the words that the sources know.
 
-The question is cut into clauses, every clause is weighed for every source, and the assignment of clauses to sources
-with the greatest worth wins, where each change of source costs something. Neighbours that go to one source are one
-part again, word for word, so a question about a single source reaches its planner untouched.
+The question is cut into clauses, and every clause gets a score for every source. The assignment with the
+highest total wins, where each change of source has a cost. Adjacent clauses of one source form one part with
+the original wording, so a question about a single source reaches its planner unchanged.
 
-The decomposer does not look inside a part: that is the planner's work.
+The decomposer does not interpret a part; the planner does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from clew_nl2sql.decompose.source_scoring import Vocabulary, score
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.schemas import CombineGroup, DecomposerResponse, PostOp, SubQuery
 
-CHANGE = 0.35  # what it costs to go to another source
-# Names of columns that hold what people say, the most telling first.
+CHANGE = 0.35  # cost of a change of source
+# Names of columns that hold text by people, most specific first.
 SAYING = [
     stem(w)
     for w in (
@@ -37,17 +37,17 @@ SAYING = [
         "description",
     )
 ]
-LITTLE = 0.25  # a clause worth less than this belongs to no source
+LITTLE = 0.25  # a clause with a lower score belongs to no source
 
 
 class LinkingDecomposer:
-    """Deterministic, offline. `today` is what "last year" is counted from."""
+    """Decomposes questions deterministically and offline. "last year" is relative to `today`."""
 
     def __init__(self, *, today: Callable[[], date] = date.today) -> None:
         self._today = today
 
     def decompose(self, question: str, catalogs: Mapping[str, Catalog]) -> DecomposerResponse:
-        """The parts, how they meet, and what maps to no source."""
+        """Return the parts, how they are combined, and the words that match no source."""
         vocabularies = {name: Vocabulary(name, catalog) for name, catalog in catalogs.items()}
         if english.EVERYWHERE.search(question) and len(catalogs) > 1:
             everywhere = _everywhere(question, vocabularies)
@@ -80,22 +80,22 @@ class LinkingDecomposer:
 
 
 def _spelled_out(question: str, catalogs: Mapping[str, Catalog]) -> str:
-    """ "What did support say" asks for whatever column of that source holds what people say."""
+    """Name the column that "What did support say" asks for: one of that source that holds text by people."""
     spoken = english.SPOKEN_OF.search(question)
     source = spoken[1].lower() if spoken else ""
     catalog = next((catalog for name, catalog in catalogs.items() if name.lower() == source), None)
     if spoken is None or catalog is None:
         return question
-    told = [
+    matches = [
         (SAYING.index(stem(word)), column.name, table.name)
         for table in catalog.tables
         for column in table.columns
         for word in name_words(column.name)
         if column.kind == "text" and stem(word) in SAYING
     ]
-    if not told:
+    if not matches:
         return question
-    _, column_name, table_name = min(told)
+    _, column_name, table_name = min(matches)
     asked = f"list the {column_name} of {table_name}".replace("_", " ")
     return f"{question[: spoken.start()]}{asked}{question[spoken.end() :]}"
 
@@ -105,7 +105,7 @@ def _weighed(text: str) -> str:
 
 
 def _assign(worth: Sequence[Mapping[str, float]], sources: Sequence[str]) -> list[str]:
-    """The best source for each clause, with few changes: the best path through a table, computed row by row."""
+    """Return the best source for each clause, by dynamic programming; each change of source has a cost."""
     best: dict[str, tuple[float, list[str]]] = {source: (0.0, []) for source in sources}
     for at in worth:
         row: dict[str, tuple[float, list[str]]] = {}
@@ -123,9 +123,12 @@ def _assign(worth: Sequence[Mapping[str, float]], sources: Sequence[str]) -> lis
 def _without_what_is_apart(
     found: Sequence[Clause], worth: Sequence[Mapping[str, float]], path: Sequence[str]
 ) -> list[str | None]:
-    """The path, with None for clauses that are for no source: those that are a question of their own, and of which
-    nothing is known. Any other clause stays with its neighbours, whose meaning it may change. If nothing at all is
-    known, one source is asked all the same, since its planner may know more words; several are not."""
+    """Return the path, with None for clauses that belong to no source.
+
+    Those clauses are questions by themselves with only unknown words. Any other clause stays with its
+    neighbours, because it may change their meaning. If no word is known, a single source is still asked,
+    since its planner may know more words; several sources are not.
+    """
     known = [max(at.values(), default=0.0) >= LITTLE for at in worth]
     if not any(known):
         return list(path) if worth and len(worth[0]) == 1 else [None] * len(path)
@@ -137,7 +140,7 @@ def _without_what_is_apart(
 
 
 def _parts(found: Sequence[Clause], chosen: Sequence[str | None]) -> list[tuple[str, list[Clause]]]:
-    """Neighbours that go to one source, together; a clause without content joins the one before it."""
+    """Group adjacent clauses of one source; a clause without content joins the previous one."""
     parts: list[tuple[str, list[Clause]]] = []
     waiting: list[Clause] = []
     for clause, source in zip(found, chosen):
@@ -154,12 +157,12 @@ def _parts(found: Sequence[Clause], chosen: Sequence[str | None]) -> list[tuple[
 
 
 def _as_well(source: str, worth: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
-    """Other sources that know all this just as well: somebody may have meant one of them."""
+    """Return other sources with an equal score, which the user may have meant."""
     total = {name: sum(at[name] for at in worth) for name in (worth[0] if worth else ())}
     others = [name for name, sum_ in total.items() if name != source and sum_ > 0 and sum_ >= total[source]]
     if not others:
         return ()
-    return (f"{source} was asked, and {', '.join(others)} might answer this as well; name the one you mean",)
+    return (f"{source} was queried; {', '.join(others)} may also answer this, so name the source you mean",)
 
 
 def _several(
@@ -176,7 +179,7 @@ def _several(
         and english.LEAD.match(texts[0] + ",")
         and not content(english.LEAD.sub("", texts[0] + ","))
     ):
-        parts, texts = parts[1:], texts[1:]  # "for each customer" alone is no question
+        parts, texts = parts[1:], texts[1:]  # "for each customer" alone is not a question
     comparing = bool(english.COMPARING.search(question))
     back = [english.refers_back(text) for text in texts]
     shared = entity if said == "each" or any(back[1:]) or _same_subject(texts) else ""
@@ -202,12 +205,12 @@ def _several(
 
 
 def _same_subject(texts: Sequence[str]) -> bool:
-    """Whether later parts are conditions on the subject of the first."""
+    """Return whether later parts are conditions on the subject of the first."""
     return len(texts) > 1 and all(english.CONDITION.match(text) for text in texts[1:])
 
 
 def _everywhere(question: str, vocabularies: Mapping[str, Vocabulary]) -> DecomposerResponse | None:
-    """One question to every source that knows what it is about."""
+    """Send one question to every source that knows its subject."""
     alone = re.sub(r"\s+", " ", english.EVERYWHERE.sub("", question)).strip(" ?.!,")
     asked = english.ADDED_UP.sub("", alone) if english.ADDED_UP.search(question) else alone
     asked = re.sub(r"\s+", " ", asked).strip(" ,")
@@ -232,7 +235,7 @@ def _everywhere(question: str, vocabularies: Mapping[str, Vocabulary]) -> Decomp
 
 
 def _without_source(text: str, source: str) -> str:
-    """The words without "in the erp": a planner looks for tables, and a source is none."""
+    """Return the words without "in the erp", since a planner expects tables and not sources."""
     name = re.escape(source)
     return re.sub(
         rf"\s*\b(?:in|from|of|according to|by|at)\s+(?:the\s+)?{name}(?:\s+(?:database|system|source|db))?\b",

@@ -1,7 +1,7 @@
-"""Words of questions and of schemas, brought to one form.
+"""Normalize the words of questions and schemas.
 
-`stem` is deliberately blunt: it takes plurals and the commonest endings off, on both sides, so that equal things
-become equal. `STOP` holds the words that say how to ask and not about what.
+`stem` is simple on purpose: it removes plurals and the most common endings on both sides, so that related
+words become equal. `STOP` holds words of the question's form, which carry no content.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ STOP = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case, without a possessive's ending."""
+    """Return the words of a text, in lower case, without possessive endings."""
     return [re.sub(r"['’]s?$", "", word).lower() for word in _WORD.findall(text)]
 
 
 def content(text: str) -> list[str]:
-    """Those that say what it is about."""
+    """Return the words that carry content."""
     return [word for word in words(text) if word not in STOP and not word.isdigit()]
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a table's or column's name: order_items, OrderItems."""
+    """Return the words of a table or column name: order_items, OrderItems."""
     return [part.lower() for part in re.split(r"[\W_]+", _CAMEL.sub("_", name)) if part]
 
 
 def stem(word: str) -> str:
-    """A word without its commonest endings."""
+    """Return a word without its most common endings."""
     word = word.lower()
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"

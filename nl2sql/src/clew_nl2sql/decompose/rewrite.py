@@ -1,8 +1,8 @@
-"""A part of a question, said so that any planner understands it.
+"""Rewrite a part of a question so that any planner understands it.
 
-Three things are said otherwise: times that depend on today ("last year") and years, where the source keeps dates and
-not years; spending, where the source has amounts; and the things that parts are joined on, which are asked for by
-name, since the ids of one source mean nothing to another. Everything else stays word for word.
+Three things change: relative times ("last year") and years, if the source stores dates; spending, if the
+source has amounts; and the entities that parts are joined on, which are asked for by name, because ids of one
+source mean nothing in another. All other words stay unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ASKS = re.compile(
 _HOW_MANY = re.compile(r"^\s*how many\s+", re.IGNORECASE)
 _LIST = re.compile(r"^\s*list\s+(?:the\s+)?(.+)$", re.IGNORECASE)
 _OF_WHICH = re.compile(r"^(?:of the\s+)?(\w+)\s+(?:are|is|were|was)\s+(\w+)$", re.IGNORECASE)
-# Verbs that say nothing beyond that something is there.
+# Verbs that only say that something exists.
 _THERE = re.compile(
     r"\s+(?:(?:are|were|is|was) there|(?:were|was|are|is|have been|has been) "
     r"(?:opened|made|placed|created|raised|filed|issued|received|submitted|recorded))\b",
@@ -44,11 +44,11 @@ _THERE = re.compile(
 
 
 def dated(text: str, catalog: Catalog, today: date) -> str:
-    """Times in words as a range of days, if the source keeps dates."""
+    """Replace times in words by a range of days, if the source stores dates."""
     dates = [column.name for table in catalog.tables for column in table.columns if column.kind == "date"]
     if not dates:
         return text
-    # the one column that can be meant is named, unless the question does so
+    # Name the only date column, unless the question names it.
     said = {stem(word) for word in words(text)}
     column = name_words(dates[0]) if len(dates) == 1 else []
     named = f"with {' '.join(column)} " if column and stem(column[-1]) not in said else ""
@@ -70,7 +70,7 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
 
 
 def _keeps_years(catalog: Catalog, year: str) -> bool:
-    """Whether some column holds years as such, so that a year may be meant as one."""
+    """Return whether a column holds years as numbers, so that the question may refer to it."""
     columns = [column for table in catalog.tables for column in table.columns if column.kind != "date"]
     return any("year" in name_words(column.name) or _has(column.values, year) for column in columns)
 
@@ -80,7 +80,7 @@ def _has(values: tuple[object, ...], year: str) -> bool:
 
 
 def spent(text: str, catalog: Catalog, entity: str) -> str:
-    """ "Who spent most" by the column that says what was spent."""
+    """Rewrite "who spent most" with the column that holds the amounts."""
     table = _table_of(catalog, entity)
     keys = {key.table for key in catalog.foreign_keys if table and key.target_table == table.name}
     found = [
@@ -103,7 +103,7 @@ def spent(text: str, catalog: Catalog, entity: str) -> str:
 
 
 def by_name(text: str, catalog: Catalog, entity: str) -> str:
-    """A question for things as a question for their names."""
+    """Turn a question for entities into a question for their names."""
     if label(catalog, entity) == entity:
         return text
 
@@ -115,7 +115,7 @@ def by_name(text: str, catalog: Catalog, entity: str) -> str:
 
 
 def for_each(text: str, catalog: Catalog, entity: str) -> str:
-    """A piece as a question of its own: what it asks, for each of the things that it refers to."""
+    """Turn a clause into a complete question for each of the entities that it refers to."""
     alone = POSSESSIVE.sub("the", PRONOUN.sub(" ", AUXILIARY.sub(" ", text)))
     alone = TAIL.sub("", LEAD.sub("", alone))
     alone = re.sub(r"\s+", " ", alone).strip(" ,.?!")
@@ -134,7 +134,7 @@ def _has_verb(text: str) -> bool:
 
 
 def label(catalog: Catalog, entity: str) -> str:
-    """What a thing is called by in a source: by name, if there is a table of such things that has names."""
+    """Return the label of an entity in a source: its name, if a table of such entities has names."""
     table = _table_of(catalog, entity)
     known = {word for column in table.columns for word in name_words(column.name)} if table else set()
     return next((f"{entity} {word}" for word in NAMES if word in known), entity)

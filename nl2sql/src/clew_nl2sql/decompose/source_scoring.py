@@ -1,8 +1,8 @@
-"""How well words fit a source: by the names of its tables and columns, the values in them, comments, and its own
-name.
+"""Score how well words match a source: its name, table and column names, values and comments.
 
-A word counts more where it names a table than where it occurs in a comment, and more if no other source knows it. A
-value may be several words ("Ridge & Sons"); all of them count."""
+A word that names a table scores higher than one in a comment, and higher if no other source knows it. A value
+may have several words ("Ridge & Sons"); all of them count.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clew_nl2sql.decompose.normalization import content, name_words, stem, words
 from clew_nl2sql.planner.catalog import Catalog
 
 TABLE, COLUMN, VALUE, COMMENT, SOURCE = 1.0, 0.6, 0.9, 0.3, 1.2
-FUZZY = 0.86  # how alike two words must be that are not the same
+FUZZY = 0.86  # minimum similarity of two different words
 LONGEST_PHRASE = 5
-KNOWN = 0.5  # a word worth more than this is one that the source has itself
+KNOWN = 0.5  # a word with a higher score occurs in the source itself
 
-# Words that people use for things that are called otherwise; only where the schema has the other word.
+# Synonyms, used only if the schema contains the other word.
 RELATED = {
     "spend": ("amount", "total", "price", "payment", "purchase", "order"),
     "spent": ("amount", "total", "price", "payment", "purchase", "order"),
@@ -36,7 +36,7 @@ RELATED = {
 
 
 class Vocabulary:
-    """The words of one source, with what each is worth."""
+    """The words of one source, with their scores."""
 
     def __init__(self, name: str, catalog: Catalog) -> None:
         self._weights: dict[str, float] = {}
@@ -63,7 +63,7 @@ class Vocabulary:
                 self._phrases.add(phrase)
 
     def weigh(self, text: str) -> dict[str, float]:
-        """What each content word of a text is worth here."""
+        """Return the score of each content word of a text."""
         spoken = words(text)
         found = {word: self.worth(word) for word in content(text)}
         for start in range(len(spoken)):
@@ -75,7 +75,7 @@ class Vocabulary:
         return found
 
     def worth(self, word: str) -> float:
-        """What a word is worth here: by its name, a related one, or one that is spelled almost the same."""
+        """Return the score of a word: its own, that of a synonym, or that of a word with similar spelling."""
         key = stem(word)
         if key in self._weights:
             return self._weights[key]
@@ -98,7 +98,7 @@ class Vocabulary:
 
 
 def score(text: str, vocabularies: Mapping[str, Vocabulary]) -> dict[str, float]:
-    """What a text is worth to each source; a word that fewer sources know is worth more to them."""
+    """Return the score of a text for each source; a word that fewer sources know scores higher."""
     weighed = {name: vocabulary.weigh(text) for name, vocabulary in vocabularies.items()}
     total = dict.fromkeys(vocabularies, 0.0)
     for word in content(text):
@@ -111,7 +111,7 @@ def score(text: str, vocabularies: Mapping[str, Vocabulary]) -> dict[str, float]
 def denied_words(
     question: str, visible: Mapping[str, Catalog], hidden: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    """Words that name a table which exists and may not be seen, and nothing that may."""
+    """Return the words that name a hidden table and match nothing visible."""
     if not any(hidden.values()):
         return []
     forbidden = {

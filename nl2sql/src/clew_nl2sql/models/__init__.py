@@ -1,4 +1,4 @@
-"""The three roles played by a language model, behind any endpoint that speaks OpenAI's chat protocol."""
+"""The three roles implemented with a language model, for any endpoint with an OpenAI-compatible chat API."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""One request to a chat endpoint, answered with JSON of a given schema, or a `ModelError` that says why not.
+"""Requests to a chat endpoint that return JSON of a given schema, or raise `ModelError`.
 
-What may be cured by asking again is asked again, a few times: too many requests (after the time the server asks
-for), a server error, silence, a reply that is no JSON of that schema. A refusal (401, 400) is not.
+Temporary failures are retried a few times: too many requests (after the delay that the server requests), a
+server error, a timeout, a reply that is not JSON of that schema. Other rejections (400, 401) are not retried.
 
-Whatever comes back is untrusted text. It is parsed, checked against the schema's type, and goes through the same
-guard as any other proposal. The key is sent and never stored: it is in no request that a run records."""
+Replies are untrusted text. They are parsed and validated, and proposed queries pass the same guard as all
+others. The API key is sent but never stored; no recorded request contains it.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +21,20 @@ from clew_nl2sql.models.reply import needed_by, read_reply, strict_schema
 T = TypeVar("T")
 Record = Callable[..., Any]
 
-LONGEST_WAIT = 30.0  # seconds, whatever a server asks for
+LONGEST_WAIT = 30.0  # seconds; the limit for a delay that a server requests
 LARGEST_REPLY = 1_000_000  # bytes
 
 
 class ChatModel:
-    """An endpoint and a model.
+    """A model behind an endpoint.
 
     Args:
-        base_url: Up to and without ``/chat/completions``: ``https://host/v1``.
-        model: The model's name there.
+        base_url: URL of the API without ``/chat/completions``: ``https://host/v1``.
+        model: Name of the model.
         api_key: Sent as a bearer token, if given.
-        timeout: Seconds for one request, until its reply is complete.
-        attempts: Requests before giving up.
-        wait: Called with seconds between two requests; tests give their own.
+        timeout: Time limit of one request, in seconds, until its reply is complete.
+        attempts: Number of requests before giving up.
+        wait: Called with the seconds to wait between two requests; tests replace it.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ChatModel:
     ) -> None:
         if not base_url.lower().startswith(("http://", "https://")):
             raise UsageError(
-                f"{base_url!r} is no address of a model; write http://host/v1 or https://host/v1"
+                f"{base_url!r} is not the URL of a model; write http://host/v1 or https://host/v1"
             )
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._model = model
@@ -61,7 +62,9 @@ class ChatModel:
         return f"ChatModel({self._url!r}, {self._model!r})"
 
     def ask(self, record: Record | None, system: str, user: str, reply: type[T]) -> T:
-        """Ask once; the reply as an instance of a msgspec struct. With `record`, through the run's journal."""
+        """Ask once and return the reply as an instance of a msgspec struct. With `record`, record the call in
+        the run.
+        """
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         schema = strict_schema(reply)
         needed = needed_by(reply)
@@ -69,11 +72,11 @@ class ChatModel:
         def asked(messages: list[dict[str, str]], schema: dict[str, Any]) -> Any:
             return self._asked(messages, schema, needed)
 
-        told: Any = record("chat", asked, messages, schema) if record else asked(messages, schema)
+        answer: Any = record("chat", asked, messages, schema) if record else asked(messages, schema)
         try:
-            return msgspec.convert(told, reply)
-        except msgspec.ValidationError as error:  # a recording of another version's schema
-            raise ModelError(f"the model's reply does not fit: {error}") from error
+            return msgspec.convert(answer, reply)
+        except msgspec.ValidationError as error:  # a recording made with another schema
+            raise ModelError(f"the model's reply does not match the schema: {error}") from error
 
     def _asked(self, messages: list[dict[str, str]], schema: dict[str, Any], needed: frozenset[str]) -> Any:
         reason = ""
@@ -113,31 +116,33 @@ class ChatModel:
         except httpx.HTTPError as error:
             raise _RetryableError(f"the endpoint cannot be reached: {error}") from error
         except httpx.InvalidURL as error:
-            raise ModelError(f"{self._url} is no address: {error}") from error
+            raise ModelError(f"{self._url} is not a valid URL: {error}") from error
         if response.status_code == 429 or response.status_code >= 500:
             raise _RetryableError(
-                f"the endpoint answers {response.status_code}", after=_seconds(response.headers)
+                f"the endpoint returned status {response.status_code}", after=_seconds(response.headers)
             )
         if response.status_code != 200:
-            told = content[:200].decode(errors="replace")
-            raise ModelError(f"the endpoint refuses with {response.status_code}: {told}")
+            detail = content[:200].decode(errors="replace")
+            raise ModelError(
+                f"the endpoint rejected the request with status {response.status_code}: {detail}"
+            )
         return content
 
 
 def _content(response: Any, deadline: float) -> bytes:
-    """A body, if it ends in time and is not endless: a server may send a byte a second, or never stop."""
+    """Return a body; limit its size and duration, since a server may send a byte a second or never stop."""
     content = b""
     for chunk in response.iter_bytes():
         content += chunk
         if len(content) > LARGEST_REPLY:
-            raise ModelError("the reply is larger than any answer could be")
+            raise ModelError(f"the reply exceeds {LARGEST_REPLY:,} bytes")
         if time.monotonic() > deadline:
             raise TimeoutError
     return content
 
 
 class _RetryableError(Exception):
-    """Something that may be better the next time."""
+    """A failure that may not occur again."""
 
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
@@ -147,5 +152,5 @@ class _RetryableError(Exception):
 def _seconds(headers: Any) -> float | None:
     try:
         return max(0.0, float(headers.get("Retry-After", "")))
-    except ValueError:  # a date, or nothing
+    except ValueError:  # a date, or no header
         return None

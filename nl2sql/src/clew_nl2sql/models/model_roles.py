@@ -1,8 +1,9 @@
-"""Planner, decomposer and synthesizer that ask a language model.
+"""Planner, decomposer and synthesizer that use a language model.
 
-Each takes a `ChatModel`. Within a run their requests go through the run's journal (`through`), so a run that is
-resumed or replayed asks nothing again. What they return is a proposal like any other: the guard reads it, the
-database explains it."""
+Each takes a `ChatModel`. In a run, their requests are recorded calls (`through`), so a resumed or replayed
+run does not repeat them. Their results are proposals like any other: the guard checks them, and the database
+explains them.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ from clew_nl2sql.schemas import (
 )
 
 
+# The docstrings of the replies are part of the schema that the model receives and the run records.
 class PlanReply(msgspec.Struct, kw_only=True):
     """What a planner's model replies."""
 
@@ -58,9 +60,10 @@ class SynthesisReply(msgspec.Struct, kw_only=True):
 
 
 class ModelPlanner:
-    """Questions to SQL by a model. `values` examples of each text column are sent along; 0 sends none.
+    """Translates questions to SQL with a model.
 
-    A reply below `threshold` is an abstention.
+    The prompt includes `values` examples of each text column; 0 includes none. A reply with a certainty below
+    `threshold` is an abstention.
     """
 
     def __init__(
@@ -74,15 +77,15 @@ class ModelPlanner:
         self._model, self._values, self._threshold, self._record = model, values, threshold, record
 
     def through(self, record: Record) -> ModelPlanner:
-        """The same, with its requests in a run's journal."""
+        """Return a copy that records its requests in a run."""
         return ModelPlanner(self._model, values=self._values, threshold=self._threshold, record=record)
 
     def plan(self, question: str, catalog: Catalog) -> PlanModel:
-        """The model's query."""
+        """Return the model's query."""
         return self._asked(question, catalog, None)
 
     def refine(self, question: str, catalog: Catalog, feedback: RefinerResponse) -> PlanModel:
-        """Another query, after the model was told what was wrong with those before."""
+        """Return another query; the prompt includes the feedback on earlier ones."""
         return self._asked(question, catalog, feedback)
 
     def _asked(self, question: str, catalog: Catalog, feedback: RefinerResponse | None) -> PlanModel:
@@ -103,17 +106,17 @@ class ModelPlanner:
 
 
 class ModelDecomposer:
-    """Questions to parts by a model."""
+    """Splits questions into parts with a model."""
 
     def __init__(self, model: ChatModel, *, values: int = 0, record: Record | None = None) -> None:
         self._model, self._values, self._record = model, values, record
 
     def through(self, record: Record) -> ModelDecomposer:
-        """The same, with its requests in a run's journal."""
+        """Return a copy that records its requests in a run."""
         return ModelDecomposer(self._model, values=self._values, record=record)
 
     def decompose(self, question: str, catalogs: Mapping[str, Catalog]) -> DecomposerResponse:
-        """The model's parts."""
+        """Return the model's parts."""
         reply = self._model.ask(
             self._record,
             prompts.DECOMPOSER,
@@ -121,7 +124,7 @@ class ModelDecomposer:
             DecompositionReply,
         )
         if not reply.parts and not reply.unmapped:
-            raise ModelError("the model found no part of the question, and nothing that maps to no source")
+            raise ModelError("the model returned neither parts nor unmapped words")
         queries = tuple(
             SubQuery(
                 id=f"scan_{number}_{part.source}",
@@ -138,16 +141,16 @@ class ModelDecomposer:
 
 
 class ModelSynthesizer:
-    """Results to words by a model. It is sent the first rows of the result."""
+    """Writes answers with a model. The prompt includes the first rows of the result."""
 
     def __init__(self, model: ChatModel, *, record: Record | None = None) -> None:
         self._model, self._record = model, record
 
     def through(self, record: Record) -> ModelSynthesizer:
-        """The same, with its requests in a run's journal."""
+        """Return a copy that records its requests in a run."""
         return ModelSynthesizer(self._model, record=record)
 
     def synthesize(self, question: str, result: AggregatorResponse) -> str:
-        """The model's words."""
+        """Return the model's text."""
         asked = prompts.synthesizer_text(question, result)
         return self._model.ask(self._record, prompts.SYNTHESIZER, asked, SynthesisReply).answer

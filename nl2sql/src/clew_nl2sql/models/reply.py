@@ -1,8 +1,10 @@
-"""What a chat endpoint is told to send, and what it sent, taken apart: ValueError says what is wrong with it.
+"""Build the schema for a chat endpoint, and parse its replies.
 
-Endpoints that hold a model to a schema take only a part of JSON Schema: the root is an object and no reference,
-everything has a type, every property is required, and no other is allowed. `strict_schema` says it so. A reply is read
-with more patience: what has a default may be left out."""
+Endpoints that enforce a schema support only a subset of JSON Schema: the root is an object and not a
+reference, every element has a type, every property is required, and no others are allowed. `strict_schema`
+produces this subset. Parsing is more tolerant: properties with a default may be missing. `ValueError`
+describes an invalid reply.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _FENCED = re.compile(r"^\s*```(?:json)?\s*(.*?)\s*```\s*$", re.DOTALL)
 
 
 def strict_schema(reply: type[Any]) -> dict[str, Any]:
-    """The schema of a msgspec struct, as endpoints want it."""
+    """Return the schema of a msgspec struct, in the subset that endpoints support."""
     schema = msgspec.json.schema(reply)
     kept = schema.get("$defs", {})
     root = kept.pop(schema["$ref"].rsplit("/", 1)[1]) if "$ref" in schema else schema
@@ -37,28 +39,28 @@ def _strict(part: Any) -> Any:
 
 
 def needed_by(reply: type[Any]) -> frozenset[str]:
-    """The properties that a struct cannot do without."""
+    """Return the required properties of a struct."""
     return frozenset(field.encode_name for field in msgspec.structs.fields(reply) if field.required)
 
 
 def read_reply(body: bytes, needed: frozenset[str]) -> Any:
-    """The JSON object inside a chat completion, with all that is needed."""
+    """Return the JSON object inside a chat completion; raise ValueError if required properties are missing."""
     try:
         completion = msgspec.json.decode(body)
         text = completion["choices"][0]["message"]["content"]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"the endpoint sent no JSON: {error}") from error
+        raise ValueError(f"the endpoint did not send JSON: {error}") from error
     except (KeyError, IndexError, TypeError) as error:
-        raise ValueError("the endpoint sent no completion") from error
+        raise ValueError("the endpoint did not send a completion") from error
     if not isinstance(text, str):
         raise ValueError("the completion has no text")
     fenced = _FENCED.match(text)
     try:
         found = msgspec.json.decode(fenced[1] if fenced else text)
     except msgspec.DecodeError as error:
-        raise ValueError(f"the model's text is no JSON: {error}") from error
+        raise ValueError(f"the model's text is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ValueError("the model's JSON is no object")
+        raise ValueError("the model's JSON is not an object")
     if lacking := needed - set(found):
         raise ValueError(f"the model's JSON lacks {', '.join(sorted(lacking))}")
     return found

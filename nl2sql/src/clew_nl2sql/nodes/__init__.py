@@ -1,3 +1,3 @@
-"""The nodes, one file each. What a node needs beside the state is bound to the graph as `resources`."""
+"""The nodes, one per file. Objects that a node needs and the state does not hold are bound as `resources`."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""EngineAggregatorNode: the results of all scans as one.
+"""EngineAggregatorNode combines the results of all scans.
 
-Owns `aggregator_response`. It works on what is there: scans that failed are listed as missing, and the rest is
-combined. What was combined is recorded, so a replay does not need the files."""
+Writes `aggregator_response`. Failed scans are listed as missing, and the other results are combined. The
+combined result is recorded, so a replay does not need the files.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ NAME = "aggregator"
 
 @node(name=NAME, writes=("aggregator_response", "errors", "reasoning"), timeout=600.0)
 def EngineAggregatorNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
-    """Combine the artifacts as the plan says."""
+    """Combine the artifacts as planned."""
     dag = state.global_planner_response.execution_dag if state.global_planner_response else None
     scans = [scan.node_id for scan in dag.scans] if dag else []
     refs = {name: state.artifact_refs[name] for name in scans if name in state.artifact_refs}

@@ -1,7 +1,8 @@
-"""AnswerSynthesizerNode: the answer in words.
+"""AnswerSynthesizerNode writes the answer in words.
 
-Owns `answer_synthesizer_response`. What is missing is not left to the synthesizer to mention: this node adds it, so
-that no model can leave out that a source was down or a part of the question not understood."""
+Writes `answer_synthesizer_response`. The node itself adds what is missing, so no model can hide that a source
+was down or that a part of the question was not understood.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ NAME = "answer_synthesizer"
 
 @node(name=NAME, writes=("answer_synthesizer_response", "errors"), timeout=600.0)
 def AnswerSynthesizerNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
-    """Say what was found, and what was not."""
+    """Write what was found, and what was not."""
     result = state.aggregator_response or AggregatorResponse()
     remarks = what_is_missing(state)
     if not result.columns:
-        told = " ".join(["This could not be answered.", *(remarks or ["Nothing was asked of any source."])])
-        return {"answer_synthesizer_response": AnswerSynthesizerResponse(answer=told, partial=True)}
+        text = " ".join(["This could not be answered.", *(remarks or ["No source was queried."])])
+        return {"answer_synthesizer_response": AnswerSynthesizerResponse(answer=text, partial=True)}
     errors = []
     try:
         asked = (state.user_query, result)
@@ -40,27 +41,27 @@ def AnswerSynthesizerNode(state: GraphState, resources: Resources, ctx: Context)
 
 
 def not_understood(state: GraphState) -> list[str]:
-    """A sentence about words that a planner left out of account."""
+    """Return a sentence about the words that a planner ignored."""
     outputs = [output for output in state.subgraph_outputs.values() if output.artifact and output.plan]
     words = [repr(word) for output in outputs if output.plan for word in output.plan.unmapped]
-    return [f"Not taken into account: {', '.join(dict.fromkeys(words))}."] if words else []
+    return [f"Ignored words: {', '.join(dict.fromkeys(words))}."] if words else []
 
 
 def what_is_missing(state: GraphState) -> list[str]:
-    """A sentence for each part of the question that the answer does not cover."""
+    """Return a sentence for each part of the question that the answer does not cover."""
     parts = state.decomposer_response or DecomposerResponse()
-    told = []
+    sentences = []
     for query in parts.sub_queries:
         output = state.subgraph_outputs.get(query.id)
         if query.id not in state.artifact_refs:
-            why = output.errors[-1].message if output and output.errors else "it was not asked"
-            told.append(f"Missing: {query.text or query.intent!r} from {query.datasource_id} ({why}).")
+            why = output.errors[-1].message if output and output.errors else "it was not queried"
+            sentences.append(f"Missing: {query.text or query.intent!r} from {query.datasource_id} ({why}).")
     for part in parts.unmapped:
-        told.append(f"Not answered: {part!r}, which matches nothing in the sources.")
+        sentences.append(f"Not answered: {part!r}, which matches nothing in the sources.")
     for error in state.errors:
         if error.node in ("datasource_resolver", "decomposer", "aggregator"):
             where = f"{error.source}: " if error.source else ""
             if error.code is not ErrorCode.QUESTION_UNMAPPED or not parts.unmapped:
                 message = error.message if where else f"{error.message[:1].upper()}{error.message[1:]}"
-                told.append(f"{where}{message}.")
-    return told
+                sentences.append(f"{where}{message}.")
+    return sentences

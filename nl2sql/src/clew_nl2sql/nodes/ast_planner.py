@@ -1,7 +1,8 @@
-"""ast_planner: a query for this part of the question, proposed and not yet believed.
+"""ast_planner proposes a query for this part of the question. The query is not trusted yet.
 
-Owns `ast_planner_response`. A planner that is not certain abstains, and that is final: asking it again would be
-asking it to guess. One that failed may be asked again."""
+Writes `ast_planner_response`. An abstention is final: asking an uncertain planner again would make it guess.
+A planner that failed may be called again.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ NAME = "ast_planner"
 
 @node(name=NAME, writes=("ast_planner_response", "errors", "reasoning", "warnings"), timeout=600.0)
 def ASTPlannerNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
-    """Ask the planner; after a retry tell it what was wrong, if it wants to know."""
+    """Call the planner; in a retry, pass the feedback if the planner has `refine`."""
     query = query_of(state)
     catalog = visible_catalog(state, resources)
     planner, feedback = resources.planner, state.refiner_response
@@ -57,11 +58,11 @@ def _abstention(plan: PlanModel, source: str) -> list[PipelineError]:
     if not plan.abstained and plan.sql:
         return []
     considered = "; ".join(candidate.sql for candidate in plan.candidates[:3])
-    told = f"; considered: {considered}" if considered else ""
+    alternatives = f"; considered: {considered}" if considered else ""
     return [
         PipelineError(
             node=NAME,
-            message=f"the planner is not certain enough to answer{told}",
+            message=f"the planner is not certain enough to answer{alternatives}",
             code=ErrorCode.PLAN_ABSTAINED,
             source=source,
         )

@@ -1,8 +1,8 @@
-"""DatasourceResolverNode: which sources this question may go to.
+"""DatasourceResolverNode selects the sources that may answer the question.
 
-Owns `datasource_resolver_response`. A source that the user may not see is left out, and named only if the question
-was addressed to it. A source that cannot be reached costs its part of the answer, not the answer; one without tables
-costs nothing, and is told of.
+Writes `datasource_resolver_response`. Sources that the user may not see are left out; they are named only if
+the question was restricted to them. If a source cannot be reached, only its part of the answer is missing. A
+source without tables causes a warning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "datasource_resolver"
 def DatasourceResolverNode(
     user_query: str, state: GraphState, resources: Resources, ctx: Context
 ) -> dict[str, Any]:
-    """Resolve the sources that the user may see and that are there."""
+    """Select the available sources that the user may see."""
     access = resources.access(state.user_context)
     wanted = [state.datasource_id] if state.datasource_id else list(resources.sources)
     allowed = [name for name in wanted if name in resources.sources and access.source(name)]
@@ -57,7 +57,7 @@ def DatasourceResolverNode(
                 )
             )
     if not resolved and not errors:
-        errors.append(_nobody(state, empty))
+        errors.append(_no_source(state, empty))
     down = tuple(error.source for error in errors if error.source)
     return {
         "datasource_resolver_response": DatasourceResolverResponse(
@@ -74,10 +74,10 @@ def DatasourceResolverNode(
     }
 
 
-def _nobody(state: GraphState, empty: list[str]) -> PipelineError:
-    """Why there is no source to ask: there is nothing in them, or nothing that this user may see."""
-    told = f"the source {state.datasource_id}" if state.datasource_id else "any source"
-    code, message = ErrorCode.SECURITY_VIOLATION, f"user {state.user_context.user_id} may not see {told}"
+def _no_source(state: GraphState, empty: list[str]) -> PipelineError:
+    """Explain why no source is available: all are empty, or the user may not see any."""
+    which = f"the source {state.datasource_id}" if state.datasource_id else "any source"
+    code, message = ErrorCode.SECURITY_VIOLATION, f"user {state.user_context.user_id} may not see {which}"
     if empty:
         code, message = ErrorCode.QUESTION_UNMAPPED, f"there are no tables in {', '.join(empty)}"
     return PipelineError(node=NAME, message=message, code=code, severity=ErrorSeverity.CRITICAL)

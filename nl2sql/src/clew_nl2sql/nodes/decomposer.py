@@ -1,7 +1,8 @@
-"""DecomposerNode: which part of the question goes to which source, and how the parts meet.
+"""DecomposerNode assigns each part of the question to a source, and defines how the parts are combined.
 
-Owns `decomposer_response`. The decomposer sees only what the user may see. A word of the question that means
-nothing there, and names a table that the user may not see, is a denial: the question stops, and nothing is sent.
+Writes `decomposer_response`. The decomposer sees only what the user may see. If a word matches nothing
+visible, and names a table that the user may not see, access is denied: the question ends and no query is
+sent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NAME = "decomposer"
     description="which part goes to which source",
 )
 def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
-    """Decompose the question over the sources that were resolved."""
+    """Decompose the question over the selected sources."""
     resolver = state.datasource_resolver_response
     access = resources.access(state.user_context)
     seen: dict[str, Catalog] = {}
@@ -38,10 +39,8 @@ def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dic
         seen[name] = access.visible(name, whole)
         hidden[name] = frozenset(t.name for t in whole.tables) - {t.name for t in seen[name].tables}
     if denied := denied_words(state.user_query, seen, hidden):
-        told = ", ".join(repr(word) for word in denied)
-        return _failed(
-            ErrorCode.SECURITY_VIOLATION, f"{told} is not among what {state.user_context.user_id} may see"
-        )
+        words = ", ".join(repr(word) for word in denied)
+        return _failed(ErrorCode.SECURITY_VIOLATION, f"user {state.user_context.user_id} may not see {words}")
     versions = (
         tuple((s.datasource_id, s.schema_version) for s in resolver.resolved_datasources) if resolver else ()
     )
@@ -63,12 +62,14 @@ def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dic
     if unknown:
         return _failed(
             ErrorCode.SECURITY_VIOLATION,
-            f"the question was sent to {', '.join(unknown)}, which may not be seen",
+            f"the decomposer chose {', '.join(unknown)}, which the user may not see",
         )
     names = [query.id for query in response.sub_queries]
     if twice := {name for name in names if names.count(name) > 1}:
-        told = ", ".join(map(repr, sorted(twice)))
-        return _failed(ErrorCode.INVALID_PLAN_STRUCTURE, f"several parts of the question are called {told}")
+        repeated = ", ".join(map(repr, sorted(twice)))
+        return _failed(
+            ErrorCode.INVALID_PLAN_STRUCTURE, f"several parts of the question have the id {repeated}"
+        )
     parts = [{"source": q.datasource_id, "intent": q.intent} for q in response.sub_queries]
     unmapped = [f"nothing in the sources matches {part!r}" for part in response.unmapped]
     errors = []
@@ -76,7 +77,7 @@ def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dic
         errors = [
             PipelineError(
                 node=NAME,
-                message="; ".join(unmapped) or "the question maps to no source",
+                message="; ".join(unmapped) or "the question matches no source",
                 code=ErrorCode.QUESTION_UNMAPPED,
                 severity=ErrorSeverity.CRITICAL,
             )
@@ -84,7 +85,7 @@ def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dic
     return {
         "decomposer_response": response,
         "reasoning": [{"node": NAME, "parts": parts, "operation": response.combine.operation}],
-        "warnings": [{"node": NAME, "message": told} for told in (*unmapped, *response.notes)],
+        "warnings": [{"node": NAME, "message": message} for message in (*unmapped, *response.notes)],
         "errors": errors,
     }
 

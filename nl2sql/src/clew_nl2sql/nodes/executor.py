@@ -1,7 +1,8 @@
-"""executor: the query is sent, and its rows are stored as an artifact.
+"""executor sends the query, and stores its rows as an artifact.
 
-Owns `executor_response`. Sending and storing are one recorded call whose response is the reference, so a resumed
-run does not send the query again, and a replay needs neither the database nor the file."""
+Writes `executor_response`. Sending and storing are one recorded call that returns the reference. A resumed
+run therefore does not send the query again, and a replay needs neither the database nor the file.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ NAME = "executor"
     side_effects=SideEffectPolicy(recordable=True),
 )
 def ExecutorNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
-    """Run the query that was validated twice."""
+    """Run the validated query."""
     source = query_of(state).datasource_id
     draft = state.generator_response.sql_draft if state.generator_response else None
     try:
@@ -44,15 +45,15 @@ def ExecutorNode(state: SubgraphExecutionState, resources: Resources, ctx: Conte
     except Nl2sqlError as error:
         failed = PipelineError.of(error, NAME, source=source)
         return {"executor_response": ExecutorResponse(), "errors": [failed]}
-    told = f"{source} has more rows than were fetched ({artifact.row_count})"
+    message = f"{source} has more rows than were fetched ({artifact.row_count})"
     return {
         "executor_response": ExecutorResponse(artifact=artifact),
-        "warnings": [{"node": NAME, "source": source, "message": told}] if artifact.truncated else [],
+        "warnings": [{"node": NAME, "source": source, "message": message}] if artifact.truncated else [],
     }
 
 
 def execute(resources: Resources, request: ExecutorRequest, query: CheckedQuery) -> ArtifactRef:
-    """Send a query and store what comes back."""
+    """Send a query and store its result."""
     result = resources.sources[request.datasource_id].run(query, resources.max_scan_rows)
     return resources.artifacts.write(
         result,

@@ -1,7 +1,7 @@
-"""generator: the query as it will be sent, rendered from its tree in the source's dialect.
+"""generator renders the query from its syntax tree, in the dialect of the source.
 
-Owns `generator_response`. Computed columns get names that people and other sources can use, the same in every
-dialect: ``COUNT(*)`` is `count`, ``SUM(orders.amount)`` is `sum_amount`.
+Writes `generator_response`. Computed columns get readable names that are the same in every dialect:
+``COUNT(*)`` is `count`, ``SUM(orders.amount)`` is `sum_amount`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME = "generator"
 
 @node(name=NAME, writes=("generator_response", "errors"))
 def GeneratorNode(state: SubgraphExecutionState, resources: Resources) -> dict[str, Any]:
-    """Render the query that was validated."""
+    """Render the validated query."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     catalog = visible_catalog(state, resources)
     try:
@@ -37,7 +37,7 @@ def GeneratorNode(state: SubgraphExecutionState, resources: Resources) -> dict[s
 
 
 def rendered(sql: str, catalog: Catalog) -> str:
-    """The query's text, with names for what it computes."""
+    """Return the text of the query, with names for computed columns."""
     tree = parse(sql, catalog.dialect)
     taken = {column.name.lower() for table in catalog.tables for column in table.columns}
     if isinstance(tree, exp.Select):

@@ -1,7 +1,8 @@
-"""GlobalPlannerNode: the plan over all sources, as a directed graph in layers.
+"""GlobalPlannerNode builds the plan across all sources, as a directed acyclic graph in layers.
 
-Owns `global_planner_response`. Scans are the first layer, their combination the second, and each operation on the
-result one more. The plan's id is the hash of its content, so the same parts make the same plan."""
+Writes `global_planner_response`. Scans are the first layer, their combination is the second, and each
+operation on the result adds one. The plan's id is the hash of its content, so equal parts give equal plans.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,13 @@ from clew_nl2sql.state import GraphState
 NAME = "global_planner"
 
 
-@node(name=NAME, writes=("global_planner_response", "reasoning"), description="the plan over all sources")
+@node(
+    name=NAME,
+    writes=("global_planner_response", "reasoning"),
+    description="builds the plan across all sources",
+)
 def GlobalPlannerNode(state: GraphState) -> dict[str, Any]:
-    """Lay the parts out as a plan."""
+    """Build the plan from the parts."""
     dag = execution_dag(state.decomposer_response or DecomposerResponse())
     return {
         "global_planner_response": GlobalPlannerResponse(execution_dag=dag),
@@ -28,7 +33,7 @@ def GlobalPlannerNode(state: GraphState) -> dict[str, Any]:
 
 
 def execution_dag(parts: DecomposerResponse) -> ExecutionDAG:
-    """Scans, then what combines them, then what is done with the result."""
+    """Return the scans, then their combination, then the operations on the result."""
     scans = [LogicalNode(node_id=query.id, kind="scan", sub_query=query) for query in parts.sub_queries]
     layers = [tuple(scan.node_id for scan in scans)] if scans else []
     nodes = list(scans)

@@ -1,7 +1,7 @@
-"""The way back: retry_handler counts, refiner says what the next plan should know.
+"""The retry path: retry_handler counts retries, refiner collects feedback for the next plan.
 
-retry_handler owns `retry_count`, refiner owns `refiner_response`. Whether there is a way back at all is the routes'
-decision."""
+retry_handler writes `retry_count`, refiner writes `refiner_response`. The routes decide whether to retry.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clew_nl2sql.state import SubgraphExecutionState
 
 @node(name="retry_handler", writes=("retry_count",))
 def RetryHandlerNode(state: SubgraphExecutionState) -> dict[str, Any]:
-    """One more try."""
+    """Count a retry."""
     return {"retry_count": state.retry_count + 1}
 
 
 @node(name="refiner", writes=("refiner_response", "reasoning"), after="retry_handler")
 def RefinerNode(state: SubgraphExecutionState) -> dict[str, Any]:
-    """What went wrong so far, and which queries are not to be proposed again."""
+    """Return the errors so far, and the queries that must not be proposed again."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     before = state.refiner_response or RefinerResponse()
     rejected = dict.fromkeys([*before.rejected, *([plan.sql] if plan and plan.sql else [])])

@@ -1,6 +1,6 @@
-"""schema_retriever: the tables of the source that the user may see, in outline. Nothing else reaches a planner.
+"""schema_retriever provides the outline of the tables that the user may see. A planner receives nothing else.
 
-Owns `relevant_tables` and `relevant_keys`.
+Writes `relevant_tables` and `relevant_keys`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = "schema_retriever"
 def SchemaRetrieverNode(
     sub_query: SubQuery, state: SubgraphExecutionState, resources: Resources, ctx: Context
 ) -> dict[str, Any]:
-    """The visible part of the source's catalog."""
+    """Return the visible part of the source's catalog."""
     source = sub_query.datasource_id
     try:
         catalog: Catalog = ctx.record(f"catalog:{source}", resources.outline, source)
@@ -32,7 +32,7 @@ def SchemaRetrieverNode(
 
 
 def visible_catalog(state: SubgraphExecutionState, resources: Resources) -> Catalog:
-    """The catalog that the state holds for this scan."""
+    """Return the catalog that the state holds for this scan."""
     source = query_of(state).datasource_id
     return Catalog(
         tables=tuple(state.relevant_tables),
@@ -43,6 +43,6 @@ def visible_catalog(state: SubgraphExecutionState, resources: Resources) -> Cata
 
 
 def query_of(state: SubgraphExecutionState) -> SubQuery:
-    """The part of the question that this scan was entered with."""
+    """Return the part of the question that this scan answers."""
     assert state.sub_query is not None, "a scan is entered with its part of the question"
     return state.sub_query

@@ -1,8 +1,9 @@
-"""The two validators: may it be sent, and would the database take it.
+"""The two validators: is the query allowed, and does the database accept it?
 
-logical_validator owns `logical_validator_response`: the guard reads the proposal as SQL and compares it with what
-the user may see. A denial is SECURITY_VIOLATION, which no retry cures, and nothing has been sent by then.
-physical_validator owns `physical_validator_response`: the database's own EXPLAIN."""
+logical_validator writes `logical_validator_response`: the guard parses the proposal and compares it with what
+the user may see. A denial is SECURITY_VIOLATION; it is never retried, and no query is sent.
+physical_validator writes `physical_validator_response`: the result of the database's EXPLAIN.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LOGICAL, PHYSICAL = "logical_validator", "physical_validator"
 
 @node(name=LOGICAL, writes=("logical_validator_response", "errors", "reasoning"), timeout=600.0)
 def LogicalValidatorNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
-    """Let the guard read the proposal."""
+    """Check the proposal with the guard."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     try:
         query = checked(state, resources, ctx, (plan.sql if plan else None) or "")
@@ -44,7 +45,7 @@ def LogicalValidatorNode(state: SubgraphExecutionState, resources: Resources, ct
 def PhysicalValidatorNode(
     state: SubgraphExecutionState, resources: Resources, ctx: Context
 ) -> dict[str, Any]:
-    """Let the database explain the query."""
+    """Check the query with the database's EXPLAIN."""
     source = query_of(state).datasource_id
     draft = state.generator_response.sql_draft if state.generator_response else None
     try:
@@ -60,7 +61,7 @@ def PhysicalValidatorNode(
 
 
 def checked(state: SubgraphExecutionState, resources: Resources, ctx: Context, sql: str) -> CheckedQuery:
-    """A query that may be sent for this user, or the guard's refusal."""
+    """Return the query, checked by the guard; raise the guard's error if this user may not send it."""
     catalog = visible_catalog(state, resources)
     every: tuple[str, ...] = ctx.record("tables", resources.table_names, catalog.name)
     hidden = frozenset(every) - {table.name for table in catalog.tables}

@@ -1,14 +1,15 @@
-"""The planner that needs no model and no network: English questions to SQL by rules and a small ranking.
+"""Planner without a model or network: it translates English questions to SQL by rules and a small ranking.
 
-`RulePlanner().plan(question, catalog)` gives a `Plan`. The same question over the same catalog gives the same
-plan, in any process. It abstains, with candidates, where it is not certain.
+`RulePlanner().plan(question, catalog)` returns a `Plan`. The same question and catalog give the same plan in
+every process. If the planner is not certain, it abstains and lists candidates.
 
-How it works, in the order of its modules: `tokens` and `inflection` read words; `schema_linking`, `value_linking`,
-`comment_linking` and `cues` find what they may mean in the `schema_index`; `parsed_question` holds all that together;
-`decisions`, `value_decisions` and `cue_decisions` list the `acts` that every piece may stand for; `assignment_search`
-finds likely assignments; `assembly` makes queries of them; `features` describes whole queries, `dry_run` runs the best
-on sampled rows; `certainty` says whether to answer, and `unsupported` what never is. `render` writes SQL with sqlglot,
-`joins` finds the way between tables, `linear_model` reads the learned weights.
+The steps, in the order of the modules: `tokens` and `inflection` split and normalize words; `schema_linking`,
+`value_linking`, `comment_linking` and `cues` find what they may mean in the `schema_index`; `parsed_question`
+holds the result; `decisions`, `value_decisions` and `cue_decisions` list the `acts` that each piece may stand
+for; `assignment_search` finds likely assignments; `assembly` builds queries from them; `features` describes
+whole queries; `dry_run` runs the best ones on sampled rows; `certainty` decides whether to answer, and
+`unsupported` lists what is never answered. `render` writes SQL with sqlglot, `joins` finds join paths,
+`linear_model` reads the learned weights.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs sqlglot only when it is asked for: a catalog alone is cheap."""
+    """Import modules that need sqlglot on first use, so that a catalog alone is cheap."""
     if name in ("Candidate", "LinkedSpan", "Plan"):
         from clew_nl2sql.planner import plan as plans
 

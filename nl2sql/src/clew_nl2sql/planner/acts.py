@@ -1,8 +1,8 @@
-"""Acts: what an option does to the query when it is chosen.
+"""Acts: the effects of chosen options on the query.
 
-Each act is a small frozen record. It knows its `role` (the name that weights, links and training use), the columns
-or the table that it is about, and which parts of the query it adds (`add_to`). Columns and tables are the numbers of
-the schema index.
+Each act is a small frozen record. It has a `role` (the name used by weights, links and training), the columns
+or the table that it refers to, and a method that adds to the query (`add_to`). Columns and tables are numbers
+of the schema index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ COUNT = SelectItem(None, "count")
 
 @dataclass(slots=True)
 class QueryParts:
-    """The parts of a query, as the acts of an assignment give them; places are those of words in the question."""
+    """The parts of a query, collected from the acts of an assignment; positions are those of words in the
+    question.
+    """
 
     items: list[tuple[int, SelectItem]] = field(default_factory=list)
     conditions: list[tuple[int, int, Condition]] = field(default_factory=list)
@@ -39,36 +41,36 @@ class QueryParts:
     limit: int | None = None
 
     def count(self, table: int | None) -> None:
-        """Note that rows of a table are counted, if it is known which."""
+        """Note that rows of a table are counted, if the table is known."""
         if table is not None:
             self.counted.append(table)
 
 
 class Act(msgspec.Struct, frozen=True):
-    """What an option does. `start` and `end` are the place of the words that said it."""
+    """The effect of an option. `start` and `end` are the position of its words."""
 
     role: ClassVar[str]
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The columns that the act names."""
+        """Return the columns that the act names."""
         return ()
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        """Add what the act asks for."""
+        """Add the act's parts to the query."""
 
 
 # -- nothing ---------------------------------------------------------------------------------------------------
 
 
 class Ignore(Act, frozen=True):
-    """The piece plays no role."""
+    """The piece has no effect."""
 
     role = "none"
 
 
 class Consumed(Act, frozen=True):
-    """The piece is a part of what another one does."""
+    """The piece is part of another act."""
 
     role = "used"
 
@@ -83,7 +85,7 @@ class TableAct(Act, frozen=True):
 
 
 class JoinTable(TableAct, frozen=True):
-    """The table takes part in the query."""
+    """Join the table."""
 
     role = "ent"
 
@@ -92,7 +94,7 @@ class JoinTable(TableAct, frozen=True):
 
 
 class ShowTable(TableAct, frozen=True):
-    """The table's rows are asked for, by the column that names them."""
+    """Show the rows of the table, by their display column."""
 
     role = "dsp"
 
@@ -101,7 +103,7 @@ class ShowTable(TableAct, frozen=True):
 
 
 class GroupByTable(TableAct, frozen=True):
-    """One row for each row of the table."""
+    """Return one row for each row of the table."""
 
     role = "grpt"
 
@@ -110,7 +112,7 @@ class GroupByTable(TableAct, frozen=True):
 
 
 class ExcludeTable(TableAct, frozen=True):
-    """What has rows in the table is taken away."""
+    """Exclude everything that has rows in the table."""
 
     role = "neg"
 
@@ -132,7 +134,7 @@ class ColumnAct(Act, frozen=True):
 
 
 class SelectColumn(ColumnAct, frozen=True):
-    """The column is asked for."""
+    """Select the column."""
 
     role = "sel"
 
@@ -141,7 +143,7 @@ class SelectColumn(ColumnAct, frozen=True):
 
 
 class GroupByColumn(ColumnAct, frozen=True):
-    """One row for each value of the column."""
+    """Return one row for each value of the column."""
 
     role = "grp"
 
@@ -150,7 +152,7 @@ class GroupByColumn(ColumnAct, frozen=True):
 
 
 class OrderByColumn(ColumnAct, frozen=True):
-    """Rows in the column's order."""
+    """Order rows by the column."""
 
     role = "ord"
 
@@ -159,7 +161,7 @@ class OrderByColumn(ColumnAct, frozen=True):
 
 
 class CountDistinct(ColumnAct, frozen=True):
-    """How many different values the column has."""
+    """Count the distinct values of the column."""
 
     role = "cntd"
 
@@ -168,7 +170,7 @@ class CountDistinct(ColumnAct, frozen=True):
 
 
 class CountValues(ColumnAct, frozen=True):
-    """How many values the column has."""
+    """Count the values of the column."""
 
     role = "cntc"
 
@@ -177,7 +179,7 @@ class CountValues(ColumnAct, frozen=True):
 
 
 class SumValues(ColumnAct, frozen=True):
-    """A count that the database already has as a number: its sum."""
+    """Sum a column that already holds counts."""
 
     role = "sumc"
 
@@ -186,7 +188,7 @@ class SumValues(ColumnAct, frozen=True):
 
 
 class SelectFullName(Act, frozen=True):
-    """First and last name."""
+    """Select first and last name."""
 
     first: int
     last: int
@@ -216,12 +218,12 @@ class AggregateAct(Act, frozen=True):
 
     @property
     def item(self) -> SelectItem:
-        """The aggregate."""
+        """Return the aggregate."""
         return SelectItem(self.column, self.function)
 
 
 class SelectAggregate(AggregateAct, frozen=True):
-    """The aggregate is asked for."""
+    """Select the aggregate."""
 
     role = "agg"
 
@@ -230,7 +232,7 @@ class SelectAggregate(AggregateAct, frozen=True):
 
 
 class OrderByAggregate(AggregateAct, frozen=True):
-    """Rows in the aggregate's order."""
+    """Order rows by the aggregate."""
 
     role = "ordagg"
 
@@ -239,7 +241,7 @@ class OrderByAggregate(AggregateAct, frozen=True):
 
 
 class RankByAggregate(AggregateAct, frozen=True):
-    """The first rows by the aggregate."""
+    """Return the first rows by the aggregate."""
 
     descending: bool
     limit: int
@@ -250,7 +252,7 @@ class RankByAggregate(AggregateAct, frozen=True):
 
 
 class HavingAggregate(AggregateAct, frozen=True):
-    """Groups whose aggregate compares."""
+    """Filter groups by the aggregate."""
 
     op: str
     value: Values
@@ -264,7 +266,7 @@ class HavingAggregate(AggregateAct, frozen=True):
 
 
 class CountRows(Act, frozen=True):
-    """How many rows there are; of which table, if that was said."""
+    """Count rows, of a certain table if the question names it."""
 
     table: int | None
     role = "cnt"
@@ -275,7 +277,7 @@ class CountRows(Act, frozen=True):
 
 
 class OrderByCount(Act, frozen=True):
-    """Rows in the order of a count."""
+    """Order rows by a count."""
 
     table: int | None
     role = "ordc"
@@ -286,7 +288,7 @@ class OrderByCount(Act, frozen=True):
 
 
 class HavingCount(Act, frozen=True):
-    """Groups whose count compares."""
+    """Filter groups by a count."""
 
     op: str
     value: Values
@@ -299,7 +301,7 @@ class HavingCount(Act, frozen=True):
 
 
 class RankByCount(Act, frozen=True):
-    """The first rows by a count."""
+    """Return the first rows by a count."""
 
     descending: bool
     limit: int
@@ -312,7 +314,7 @@ class RankByCount(Act, frozen=True):
 
 
 class RankByColumn(ColumnAct, frozen=True):
-    """The first rows by a column."""
+    """Return the first rows by a column."""
 
     descending: bool
     limit: int
@@ -323,7 +325,7 @@ class RankByColumn(ColumnAct, frozen=True):
 
 
 class Limit(Act, frozen=True):
-    """So many rows."""
+    """Limit the number of rows."""
 
     rows: int
     role = "lim"
@@ -336,7 +338,7 @@ class Limit(Act, frozen=True):
 
 
 class Filter(ColumnAct, frozen=True):
-    """Rows whose column compares with a value."""
+    """Filter rows by comparing a column with a value."""
 
     op: str
     value: Values
@@ -346,12 +348,12 @@ class Filter(ColumnAct, frozen=True):
         parts.conditions.append((start, end, Condition(SelectItem(self.column), self.op, self.value)))
 
     def excluding(self) -> ExcludeRows:
-        """The same condition, on the rows that are taken away."""
+        """Return the same condition, on the rows to exclude."""
         return ExcludeRows(self.column, self.op, self.value)
 
 
 class ExcludeRows(ColumnAct, frozen=True):
-    """What has such rows is taken away."""
+    """Exclude everything that has such rows."""
 
     op: str
     value: Values
@@ -362,7 +364,7 @@ class ExcludeRows(ColumnAct, frozen=True):
 
 
 class FilterPair(Act, frozen=True):
-    """Two columns of one row hold a value between them."""
+    """Filter by two columns of one row that together hold a value."""
 
     first: int
     first_value: Value
@@ -380,7 +382,7 @@ class FilterPair(Act, frozen=True):
 
 
 class CompareColumns(Act, frozen=True):
-    """Rows whose column compares with another column."""
+    """Filter rows by comparing two columns."""
 
     column: int
     op: str
@@ -397,7 +399,7 @@ class CompareColumns(Act, frozen=True):
 
 
 class CompareWithAggregate(ColumnAct, frozen=True):
-    """Rows whose column compares with an aggregate of it over all rows."""
+    """Filter rows by comparing a column with an aggregate of it over all rows."""
 
     op: str
     function: str

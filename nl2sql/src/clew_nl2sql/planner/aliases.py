@@ -1,6 +1,6 @@
-"""Other names of the same thing: people of a country, states and their letters, and short codes of values.
+"""Other names for the same thing: nationalities, states and their abbreviations, short codes of values.
 
-`also_known_as("american")` gives what a database may hold instead: "usa", "united states", "us".
+`also_known_as("american")` returns what a database may hold instead: "usa", "united states", "us".
 """
 
 from __future__ import annotations
@@ -147,5 +147,5 @@ _KNOWN = _table()
 
 
 def also_known_as(phrase: str) -> tuple[str, ...]:
-    """Other spellings of a phrase, in lower case."""
+    """Return other spellings of a phrase, in lower case."""
     return _KNOWN.get(phrase, ())

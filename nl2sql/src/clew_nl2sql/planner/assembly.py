@@ -1,8 +1,8 @@
-"""From an assignment of roles to queries: the parts are put together, and where English leaves a choice, all ways.
+"""Build queries from an assignment; where English is ambiguous, build every alternative.
 
-`assemble` gives every way with a name for each choice it made ("distinct", "group:key"): the names become features
-of the ranking. What a group is when nobody named one follows one rule: a count of another table's rows groups by the
-entity that was asked for, a count of its own rows groups by the selected column.
+`assemble` names the choices of each query ("distinct", "group:key"); the names become features of the
+ranking. If the question names no group, one rule applies: a count of another table's rows groups by the
+requested entity, and a count of the same table's rows groups by the selected column.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Draft(NamedTuple):
 
 
 def _parts_of(assignment: Assignment) -> QueryParts:
-    """What the acts of an assignment add, in the order of the words."""
+    """Return the parts that the acts of an assignment add, in word order."""
     parts = QueryParts()
     for decision, option in sorted(assignment.choices, key=lambda c: c[0].start):
         option.act.add_to(parts, decision.start, decision.end)
-    said: list[Condition] = []  # "female (sex is F)" says one thing twice
+    said: list[Condition] = []  # "female (sex is F)" states one condition twice
     for place in list(parts.conditions):
         if place[2] in said:
             parts.conditions.remove(place)
@@ -56,7 +56,7 @@ def _parts_of(assignment: Assignment) -> QueryParts:
 
 
 def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
-    """Every query that an assignment may mean."""
+    """Return every query that an assignment may mean."""
     parts = _parts_of(assignment)
     schema = reading.schema
     drafts = []
@@ -73,7 +73,7 @@ def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
 
 
 def _counted_once(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
-    """ "How many customers bought rope": each once, where the join has one of them in several rows."""
+    """Count distinct rows for "how many customers bought rope", where the join repeats a customer."""
     if query.select != (COUNT,) or query.group or query.having or not parts.counted:
         return []
     table = parts.counted[0]
@@ -84,7 +84,7 @@ def _counted_once(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[
 
 
 def _with_keys(query: Query, via: frozenset[int]) -> Query:
-    """Let every join of the query prefer the keys that the question names."""
+    """Make every join of the query prefer the keys that the question names."""
     if not via:
         return query
     where = tuple(
@@ -95,7 +95,9 @@ def _with_keys(query: Query, via: frozenset[int]) -> Query:
 
 
 def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
-    """What is asked for: the selected items, or a table's display column, its key, or everything."""
+    """Return the possible selections: the selected items, or a table's display column, its key, or all
+    columns.
+    """
     schema = reading.schema
     placed = parts.items + [(at, SelectItem(schema.tables[t].display)) for at, t in parts.shown]
     items = [item for _, item in sorted(placed, key=lambda p: p[0])]
@@ -118,7 +120,7 @@ def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
 
 
 def _shows(schema: SchemaIndex, items: list[SelectItem], table: int) -> bool:
-    """Whether a column of a table is selected as it is."""
+    """Return whether a plain column of a table is selected."""
     return any(i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items)
 
 
@@ -127,7 +129,7 @@ def _asks_everything(reading: ParsedQuestion) -> bool:
 
 
 def _said(reading: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Selection]:
-    """The items that were said; a table alone may also mean its key, everything, or a first and a last name."""
+    """Return the named items; a table alone may also mean its key, all columns, or first and last name."""
     schema = reading.schema
     found: list[Selection] = [(items, ("said",))]
     if not parts.shown or len(items) > 1:
@@ -142,7 +144,7 @@ def _said(reading: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, .
 
 
 def _by_default(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
-    """Where nothing was said: what names a row of the tables in question, its key, or everything."""
+    """Return default selections: the display column of the tables, the key, or all columns."""
     schema = reading.schema
     found: list[Selection] = []
     tables = list(
@@ -196,13 +198,13 @@ def _grouped(schema: SchemaIndex, parts: QueryParts, items: tuple[SelectItem, ..
 
 
 def _counts(parts: QueryParts) -> bool:
-    """Whether rows are picked or ordered by an aggregate."""
+    """Return whether rows are picked or ordered by an aggregate."""
     ranked = parts.ranking is not None and bool(parts.ranking[0].agg)
     return bool(parts.having) or ranked or any(i.agg for i, _ in parts.orders)
 
 
 def _groups(schema: SchemaIndex, parts: QueryParts, query: Query, plain: list[int]) -> list[Variant]:
-    """Where no group was said: by the key of what was asked for, by the selected column, or by all of them."""
+    """Return default groups: the key of the requested entity, the selected column, or all selected columns."""
     first = schema.columns[plain[0]]
     key = schema.tables[first.table].key
     found: list[Variant] = []
@@ -233,7 +235,7 @@ def _filtered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[
         rest = tuple(c for c in plain if c not in (first, second))
         left = query._replace(where=(*rest, first))
         right = query._replace(where=(*rest, second), order=(), limit=None)
-        if not any(c.either for c in _either_said(reading, parts.conditions)):  # "or" is never both
+        if not any(c.either for c in _either_said(reading, parts.conditions)):  # "or" never means both
             found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
         found.append((left._replace(compound=("union", right)), ("both:union",)))
     return found
@@ -242,7 +244,7 @@ def _filtered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[
 def _nested(
     reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
 ) -> tuple[Condition, ...] | None:
-    """Conditions that follow a compared aggregate, taken as conditions on what is aggregated."""
+    """Return conditions after a compared aggregate, as conditions on the aggregated rows."""
     schema = reading.schema
     for at, _, compared in conditions:
         if not isinstance(compared.value, Scalar):
@@ -258,7 +260,7 @@ def _nested(
 
 
 def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Condition] | None:
-    """Two conditions on one column that no row can meet at once."""
+    """Return two conditions on one column that no row can satisfy at the same time."""
     for n, (_, _, first) in enumerate(conditions):
         for _, _, second in conditions[n + 1 :]:
             if (
@@ -273,7 +275,7 @@ def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Co
 def _alternatives(
     reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
 ) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
-    """AND everywhere; OR where one was said, and between two values of one column."""
+    """Combine conditions with AND; with OR where the question says so, and between two values of one column."""
     together = tuple(c for _, _, c in conditions)
     found: list[tuple[tuple[Condition, ...], tuple[str, ...]]] = []
     said = _either_said(reading, conditions)
@@ -302,7 +304,7 @@ def _either_said(
 
 
 def _negated(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
-    """NOT IN over the key path, or EXCEPT of the same selection."""
+    """Return a NOT IN over the key path, or an EXCEPT of the same selection."""
     schema = reading.schema
     where = tuple(c for _, _, c in parts.conditions)
     entity = next((schema.columns[i.column].table for i in query.select if i.column is not None), None)
@@ -358,13 +360,13 @@ def _ordered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[V
 def _directed(
     reading: ParsedQuestion, orders: list[tuple[SelectItem, int]], desc: bool
 ) -> tuple[tuple[SelectItem, bool], ...]:
-    """Each item with its own direction, where both are said: "by price descending, then by name ascending"."""
+    """Return each item with its own direction, as in "by price descending, then by name ascending"."""
     said = [(at, word in _DOWN) for at, word in enumerate(reading.low) if word in _DOWN or word in _UP]
     if len({down for _, down in said}) < 2 or len(orders) < 2:
         return tuple(dict.fromkeys((item, desc) for item, _ in orders))
     found: dict[SelectItem, bool] = {}
     ends = [start for _, start in orders[1:]] + [len(reading.low)]
-    before = orders[0][1] > said[0][0]  # "in descending order of price" and not "by price descending"
+    before = orders[0][1] > said[0][0]  # "in descending order of price", not "by price descending"
     for (item, start), end in zip(orders, ends):
         own = [d for at, d in said if start < at < end]
         earlier = [d for at, d in said if at < start]
@@ -374,7 +376,7 @@ def _directed(
 
 
 def _asks_order(reading: ParsedQuestion) -> bool:
-    """Whether some order is asked for; an order that customers place is none."""
+    """Return whether the question asks for an order of rows, and not for orders of customers."""
     for at, word in enumerate(reading.low):
         if word in _ORDERED and at not in reading.verbs:
             return True

@@ -1,7 +1,8 @@
-"""The search for likely assignments: one option for every decision, the best sums first.
+"""Search for likely assignments: one option for every decision, with the highest sums first.
 
-A beam walks over the decisions. An option that consumes a mention or a cue forces that piece's own decision to
-"used", and only then; a value and a mention over the same words exclude each other. Ties fall to the earlier one.
+A beam search visits the decisions in order. An option that consumes a mention or a cue forces that piece's
+decision to "used", and only then; a value and a mention over the same words exclude each other. On equal
+sums, the earlier assignment wins.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from clew_nl2sql.planner.decisions import Decision, Option
 from clew_nl2sql.planner.linear_model import LinearModel, log_softmax, score
 
 BEAM = 40
-FAR = 7.0  # options this much less likely than the best one of their decision are not tried
+FAR = 7.0  # options with a log-probability this far below the best one of their decision are skipped
 
 
 class Assignment(NamedTuple):
-    """One option per decision, with the sum of their log-probabilities and the worst of them."""
+    """One option per decision, with the sum and the minimum of their log-probabilities."""
 
     score: float
     choices: tuple[tuple[Decision, Option], ...]
@@ -26,7 +27,7 @@ class Assignment(NamedTuple):
 
 
 def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BEAM) -> list[Assignment]:
-    """The most likely assignments, best first."""
+    """Return the most likely assignments, best first."""
     states = [Assignment(0.0, (), 0.0, frozenset())]
     taken = _overlaps(decisions)
     for decision in decisions:
@@ -60,12 +61,14 @@ def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BE
 
 
 def _shared(use: str) -> bool:
-    """A mention may serve several: the maximum and the minimum of one column. A cue serves one."""
+    """Return whether several options may use a piece. They may share a mention (maximum and minimum of one
+    column), but not a cue.
+    """
     return use[0] == "m"
 
 
 def _overlaps(decisions: list[Decision]) -> dict[str, frozenset[str]]:
-    """Values that stand on the same words as a mention."""
+    """Return the values that cover the same words as a mention."""
     values = [d for d in decisions if d.kind in ("value", "amount")]
     return {
         d.key: frozenset(v.key for v in values if v.start < d.end and d.start < v.end and v.key != d.key)

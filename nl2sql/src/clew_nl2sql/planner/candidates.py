@@ -1,4 +1,4 @@
-"""Candidates: the queries that the likeliest assignments may mean, each once, with its features."""
+"""Candidates: the distinct queries of the most likely assignments, with their features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 64
 
 
 def candidates(reading: ParsedQuestion, model: LinearModel, *, most: int = MOST) -> list[CandidateFeatures]:
-    """The candidates of a question, in the order in which the search met them."""
+    """Return the candidates of a question, in the order of the search."""
     states = assignments(decisions(reading), model)
     describer = FeatureExtractor(reading, states[0].score)
     found: dict[Query, CandidateFeatures] = {}

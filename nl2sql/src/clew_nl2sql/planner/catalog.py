@@ -1,13 +1,13 @@
-"""What the planner knows of a database: its tables, columns, keys and a sample of its values.
+"""What the planner knows about a database: its tables, columns, keys and a sample of its values.
 
-A `Catalog` is plain, frozen data. Whoever owns a connection builds it (`catalog_from_sqlite` is the
-builder that the benchmark uses); the planner reads nothing else, so the same catalog and the same question
-always give the same plan.
+A `Catalog` is plain, frozen data. The owner of a connection builds it (the benchmark uses
+`catalog_from_sqlite`). The planner reads nothing else, so the same catalog and question always give the same
+plan.
 
-Values matter: a word of the question that is a value of a column is linked to that column. `values` holds
-distinct values, most frequent first, and `complete` says that there are no others. `rows` of a table, if given, let
-the planner rehearse its candidates on a miniature in memory, which makes it a good deal more certain: give
-them, up to a thousand or so, wherever the user may read the table.
+Words of the question are linked to columns by their values. `values` holds distinct values, most frequent
+first, and `complete` says that there are no others. With the `rows` of tables, the planner can test its
+candidates on a sample database in memory, which increases its certainty considerably. Provide up to about a
+thousand rows of each table that the user may read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column; `type` is as declared, `kind` is what it holds."""
+    """A column; `type` is the declared type, `kind` classifies its content."""
 
     name: str
     type: str = ""
@@ -49,12 +49,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
     comment: str = ""
     row_count: int | None = None
-    view: bool = False  # a query with a name; its rows are those of other tables
-    rows: tuple[tuple[Value | None, ...], ...] = ()  # a sample, each in the order of `columns`
+    view: bool = False  # a named query over rows of other tables
+    rows: tuple[tuple[Value | None, ...], ...] = ()  # a sample, in the order of `columns`
 
 
 class ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One column that refers to a column of another table (a composite key is several of these)."""
+    """A column that refers to a column of another table. A composite key is several of these."""
 
     table: str
     column: str
@@ -72,7 +72,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
 
 def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:
-    """What a column holds, by its declared type and, where that says little, by its values."""
+    """Return the kind of a column, by its declared type and, if that is not specific, by its values."""
     name = declared.lower()
     if "bool" in name or name == "bit":
         return "boolean"
@@ -98,12 +98,12 @@ def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:
 
 
 def are_dates(values: tuple[Value, ...]) -> bool:
-    """Whether values are dates as text, or moments, with the year first: text that sorts by time."""
+    """Return whether values are dates or timestamps as text, with the year first, so that they sort by time."""
     return bool(values) and all(isinstance(v, str) and _ISO_DATE.match(v) for v in values[:DATES_LOOKED_AT])
 
 
 def catalog_from_sqlite(path: str | Path, *, sample: int = SAMPLE) -> Catalog:
-    """Read the catalog of a SQLite file, which is opened read-only and may hold bytes that are not UTF-8."""
+    """Read the catalog of a SQLite file. It is opened read-only and may hold bytes that are not UTF-8."""
     connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -128,7 +128,7 @@ def _table(connection: sqlite3.Connection, name: str, sample: int, *, view: bool
     try:
         described = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
         rows = connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]
-    except sqlite3.Error:  # a view over a table that is gone
+    except sqlite3.Error:  # a view of a missing table
         return Table(name=name, columns=(), view=view)
     columns = tuple(_column(connection, name, row, sample) for row in described)
     sampled = connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT ?", (SAMPLE_ROWS,)).fetchall()

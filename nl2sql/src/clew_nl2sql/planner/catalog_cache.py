@@ -1,8 +1,8 @@
-"""What was prepared for a catalog, kept for as long as that very catalog is in use.
+"""Cache data that is derived from a catalog, for the lifetime of that catalog object.
 
-Catalogs are large values: comparing or hashing one for every question would cost more than planning. So the
-key is the object itself. The cache does not keep a catalog alive: when its last user lets go of it, what was
-prepared for it goes too, with the database in memory that the planner tries its candidates on. What is prepared must
+Catalogs are large: comparing or hashing one for every question would cost more than planning. The key is
+therefore the object itself. The cache holds no strong reference to a catalog: when the last reference is
+dropped, the derived data is dropped too, including the planner's database in memory. Derived data must
 therefore not refer to its catalog.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class CatalogCache(Generic[T]):
-    """A function of a catalog that remembers its result while the catalog lives."""
+    """A function of a catalog that caches its result while the catalog exists."""
 
     def __init__(self, make: Callable[[Catalog], T]):
         self._make = make
@@ -31,6 +31,6 @@ class CatalogCache(Generic[T]):
         except KeyError:
             made = self._made.setdefault(
                 key, self._make(catalog)
-            )  # two threads may make it; the first one counts
+            )  # two threads may compute it; the first result is used
         weakref.finalize(catalog, self._made.pop, key, None).atexit = False
         return made

@@ -1,7 +1,7 @@
-"""How certain a plan is: the chance that the best answer is right, from what the whole field looks like.
+"""Estimate the probability that the best answer is correct, from all candidates.
 
-The share of the best answer among all candidates says most, but not all: a word that nothing explains, a quoted
-value that the query ignores or a weak link lower it. The weights are learned like the others, on questions over
+The most important fact is the share of the best answer among all candidates. Words without a match, a quoted
+value that the query ignores, or a weak link reduce the certainty. The weights are learned, on questions over
 databases that the ranking had not seen.
 """
 
@@ -19,14 +19,14 @@ from clew_nl2sql.planner.query import Query
 
 Facts = list[tuple[str, float]]
 
-# Features of the ranking that say something about right and wrong, and not only about better and worse.
+# Features of the ranking that indicate correctness, not only the relative order.
 _TELLING = (
     "none:", "joins=", "bridges=", "lost=", "gap=", "worst=", "idle=", "c|", "rq:", "dist=", "seltabs=", "losing=",
 )  # fmt: skip
 
 
 def of_candidate(reading: ParsedQuestion, best: CandidateFeatures) -> Facts:
-    """What the winner itself says: its shape, its weakest link, the words it leaves over."""
+    """Return facts about the best candidate: its shape, its weakest link, its unused words."""
     named = dict(best.features)
     left = unmapped(reading, best)
     first = reading.tokens[0].text if reading.tokens else ""
@@ -47,7 +47,7 @@ def of_candidate(reading: ParsedQuestion, best: CandidateFeatures) -> Facts:
 
 
 def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
-    """What the competition says: how far ahead the winner is, and what its rehearsal gave."""
+    """Return facts about the competition: the lead of the best candidate, and the result of its dry run."""
     share = min(max(share, 1e-4), 1 - 1e-4)
     return [
         ("bias", 1.0),
@@ -60,7 +60,7 @@ def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
 
 
 def unmapped(reading: ParsedQuestion, best: CandidateFeatures) -> list[str]:
-    """Words of the question that the query does not account for."""
+    """Return the words of the question that the query does not cover."""
     covered: set[int] = set()
     for decision, option in best.assignment.choices:
         if not isinstance(option.act, Ignore):
@@ -80,11 +80,11 @@ def unmapped(reading: ParsedQuestion, best: CandidateFeatures) -> list[str]:
 
 
 def chance(weights: Mapping[str, float], facts: Sequence[tuple[str, float]]) -> float:
-    """The logistic of the weighted facts."""
+    """Return the logistic function of the weighted facts."""
     total = sum([weights.get(name, 0.0) * value for name, value in facts])
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, total))))
 
 
 def is_ordered(query: Query) -> bool:
-    """Whether the order of the rows is part of the answer."""
+    """Return whether the order of the rows is part of the answer."""
     return bool(query.order) and query.limit != 1

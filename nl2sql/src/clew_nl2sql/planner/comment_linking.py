@@ -1,7 +1,7 @@
-"""Linking by comments: words that no name explains may be explained by what somebody wrote about a column.
+"""Link words that match no name to the comments of tables and columns.
 
-Comments are longer than names and looser, so they are only asked about words that are left over, and ranked by BM25: a
-word that stands in many comments says little, and a long comment says each of its words less.
+Comments are longer and less precise than names, so they are used only for the remaining words, and ranked by
+BM25: a word in many comments, or in a long comment, counts less.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CommentIndex:
         self._holding = Counter(word for _, _, bag in self._entries for word in bag)
 
     def targets(self, words: list[str]) -> tuple[Target, ...]:
-        """What the words may stand for: entries whose comment holds all of them, best first."""
+        """Return the entries whose comment contains all words, best first."""
         scored = []
         for table, column, bag in self._entries:
             if all(word in bag for word in words):
@@ -68,11 +68,11 @@ def _index(catalog: Catalog) -> CommentIndex:
     return CommentIndex(prepare(catalog))
 
 
-comment_index = CatalogCache(_index)  # the comment index of a catalog, kept for the next question
+comment_index = CatalogCache(_index)  # cached for the next question
 
 
 def link_comments(tokens: list[Token], taken: set[int], index: CommentIndex) -> list[Mention]:
-    """Mentions made of words that are not `taken`, the longest runs first."""
+    """Return mentions of words that are not `taken`, the longest first."""
     found: list[Mention] = []
     at = 0
     while at < len(tokens):

@@ -1,7 +1,7 @@
 """Decisions about cues: what is counted, averaged or ranked.
 
-A counting cue counts rows or distinct values. An aggregate applies to a column named near, or stands in a comparison
-("above the average age"). A superlative orders by a column, by a count or by an aggregate, or is simply a MAX.
+A counting cue counts rows or distinct values. An aggregate applies to a nearby column, or is part of a
+comparison ("above the average age"). A superlative orders by a column, a count or an aggregate, or is a MAX.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from clew_nl2sql.planner.value_decisions import (
 
 
 def cue_decision(reading: ParsedQuestion, number: int) -> Decision:
-    """What one cue does."""
+    """Return the decision about one cue."""
     cue = reading.cues[number]
     context = reading.context(cue.start, cue.end)
     flat = [f"what={cue.what}", f"deg={cue.degree}", f"lim={cue.limit > 1}"] + context[:9]
@@ -70,7 +70,11 @@ def _different(reading: ParsedQuestion, start: int, end: int) -> bool:
     return any(reading.word(at) in ("different", "distinct", "unique") for at in range(start, end))
 
 
-_COUNTS: tuple[type[ColumnAct], ...] = (CountDistinct, CountValues, SumValues)  # the last one of numbers only
+_COUNTS: tuple[type[ColumnAct], ...] = (
+    CountDistinct,
+    CountValues,
+    SumValues,
+)  # the last one only for numbers
 
 
 def _count(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
@@ -112,7 +116,7 @@ def _count(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
 
 
 def _keys_to(reading: ParsedQuestion, table: int) -> list[int]:
-    """Columns whose distinct values are rows of a table: its key, and keys of others that refer to it."""
+    """Return columns whose distinct values are rows of a table: its key, and foreign keys to it."""
     key = reading.schema.tables[table].key
     if key is None:
         return []
@@ -120,7 +124,7 @@ def _keys_to(reading: ParsedQuestion, table: int) -> list[int]:
 
 
 def _shape(role: str, reading: ParsedQuestion, cue: Cue, near: NearColumn) -> list[str]:
-    """How a cue and a column near it stand to each other, as features of a role."""
+    """Describe the positions of a cue and a nearby column, as features of a role."""
     column = reading.schema.columns[near.column]
     where = reading.mentions[near.mention]
     between = (
@@ -128,14 +132,14 @@ def _shape(role: str, reading: ParsedQuestion, cue: Cue, near: NearColumn) -> li
         if near.place[0] == "a"
         else "b:" + gap_words(reading, where.end, cue.start)
     )
-    told = [
+    names = [
         f"at={near.place}",
         f"gap={between}",
         f"kind={column.kind}",
         f"id={column.is_key or column.is_ref}",
         *target_features(reading, near.mention, where, near.target),
     ]
-    return [f"{role}.{each}" for each in told]
+    return [f"{role}.{each}" for each in names]
 
 
 def _aggregate(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
@@ -173,7 +177,7 @@ def _aggregate(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) 
 
 
 def _measured(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
-    """ "How old is …": the column that the adjective measures, or its average or extreme if that was asked."""
+    """Return options for "How old is …": the column that the adjective measures, its average or its extreme."""
     functions = [c.what for c in reading.cues if c.kind == "agg"]
     functions += ["max" if c.what == "desc" else "min" for c in reading.cues if c.kind == "super"]
     others = tuple(f"c{n}" for n, c in enumerate(reading.cues) if c.kind in ("agg", "super"))
@@ -195,7 +199,7 @@ _EXTREMES = {
 
 
 def _comparison(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
-    """Two columns compared, or a column with the extreme of some rows ("than any", "than the largest")."""
+    """Compare two columns, or a column with the extreme of some rows ("than any", "than the largest")."""
     made = []
     near = near_columns(reading, cue.start, cue.end, before=2, after=2, each=3)
     within = near_columns(reading, cue.start, cue.start + 1, before=0, after=1, each=3)
@@ -283,7 +287,9 @@ def _superlative(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]
 
 
 def _direction(cue: Cue, flip: bool) -> bool:
-    """Descending or not: the degree's own table already says that the youngest has the smallest age."""
+    """Return whether the order is descending; the table of degrees already maps the youngest to the smallest
+    age.
+    """
     if cue.degree in ("common", "top", "first", "last") or not cue.degree:
         return cue.what == "desc"
     return not flip
@@ -322,7 +328,7 @@ def _ranked(reading: ParsedQuestion, cue: Cue, flat: list[str], sums: list[int])
 
 
 def decisions(reading: ParsedQuestion) -> list[Decision]:
-    """Every decision of a question: what consumes first, what may be consumed last."""
+    """Return every decision of a question; consumers come before the pieces that they may consume."""
     made = [amount_decision(reading, n) for n in range(len(reading.amounts))]
     made += [value_decision(reading, n) for n in range(len(reading.values))]
     first = ("deg", "super")

@@ -1,8 +1,8 @@
-"""Cues: words that ask for an operation rather than name a thing.
+"""Cues: words that ask for an operation and do not name a thing.
 
-Counting ("how many"), aggregates ("average"), superlatives ("the oldest"), comparisons around a number ("at least
-3", "2010 or later") and numbers themselves. A cue says which operation is near; what it applies to is decided
-later, with everything else in sight.
+Cues are counting ("how many"), aggregates ("average"), superlatives ("the oldest"), comparisons with a number
+("at least 3", "2010 or later") and numbers. A cue only names the operation; its operand is decided later,
+from the whole question.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class Cue(NamedTuple):
     what: str
     start: int
     end: int
-    degree: str = ""  # the adjective, where it implies a column
+    degree: str = ""  # the adjective, if it implies a column
     limit: int = 1
 
 
 class Amount(NamedTuple):
-    """A number of the question, with the comparison that stands around it."""
+    """A number of the question, with its comparison."""
 
     start: int
     end: int
     op: str
     values: tuple[float | int | str, ...]
-    cue_start: int  # where the comparison begins, or `start`
+    cue_start: int  # start of the comparison, or `start`
     cue_end: int
     degree: str = ""
-    explicit: bool = False  # a comparison was said
+    explicit: bool = False  # the question states a comparison
 
 
 _AGGREGATES = {
@@ -60,7 +60,7 @@ _COMPARATIVE_DOWN = word_set(
 
 
 def find_cues(tokens: list[Token]) -> list[Cue]:
-    """Counting, aggregate and superlative cues, in order."""
+    """Return counting, aggregate and superlative cues, in order."""
     cues: list[Cue] = []
     at = 0
     low = [t.low for t in tokens]
@@ -80,7 +80,7 @@ def find_cues(tokens: list[Token]) -> list[Cue]:
 
 
 def _compared(tokens: list[Token], low: list[str], at: int) -> Cue | None:
-    """A comparison with something that is neither a number nor an average: "longer than that of …"."""
+    """Return a comparison with something that is neither a number nor an average: "longer than that of …"."""
     found = comparative(low, at)
     if not found:
         return None
@@ -165,7 +165,7 @@ def _superlative(tokens: list[Token], low: list[str], at: int) -> Cue | None:
 
 
 def _whole(tokens: list[Token], at: int) -> int | None:
-    """The whole number at a place, if there is one."""
+    """Return the integer at a position, if any."""
     if not 0 <= at < len(tokens) or tokens[at].kind != "number":
         return None
     value = tokens[at].value
@@ -207,7 +207,9 @@ _SKIPPED = word_set("the year a an of number value than to $ in total or")
 
 
 def find_amounts(tokens: list[Token]) -> list[Amount]:
-    """Numbers with their comparisons; "between 3 and 5" is one amount of two values, "3, 5 and 8" one of three."""
+    """Return numbers with their comparisons. "between 3 and 5" is one amount of two values, "3, 5 and 8" one
+    of three.
+    """
     low = [t.low for t in tokens]
     amounts: list[Amount] = []
     at = 0
@@ -247,7 +249,7 @@ def _between(tokens: list[Token], low: list[str], at: int) -> Amount | None:
 
 
 def _listed(tokens: list[Token], low: list[str], at: int) -> Amount | None:
-    """Three numbers or more, one after the other: any of them."""
+    """Return an enumeration of three or more numbers, which matches any of them."""
     value, end = tokens[at].value, at + 1
     if value is None or tokens[at].kind != "number":
         return None
@@ -294,7 +296,7 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
 
 
 def _said_after(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int] | None:
-    """A comparison behind a number ("5 or more"): its operator and its place."""
+    """Return operator and position of a comparison after a number ("5 or more")."""
     for words, op in _AFTER:
         for skip in (1, 2, 3):
             stop = at + skip + len(words)
@@ -307,7 +309,7 @@ def _said_after(tokens: list[Token], low: list[str], at: int) -> tuple[str, int,
 
 
 def _said_before(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int] | None:
-    """A comparison before a number ("at least 5"): its operator and its place."""
+    """Return operator and position of a comparison before a number ("at least 5")."""
     stop = at
     while stop > 0 and at - stop < 4 and low[stop - 1] in _SKIPPED and low[stop - 1] != "than":
         stop -= 1
@@ -322,10 +324,10 @@ def _said_before(tokens: list[Token], low: list[str], at: int) -> tuple[str, int
 
 
 def _than(low: list[str], at: int) -> tuple[str, int, str] | None:
-    """A comparative before `than`: "older than 5", "more expensive than 5", "more than that of 5"."""
+    """Return a comparative before `than`: "older than 5", "more expensive than 5", "more than that of 5"."""
     for than in range(at - 1, max(-1, at - 5), -1):
         if low[than].isdigit():
-            return None  # what was compared is that number: "lower than 160 and two beds"
+            return None  # the number belongs to another comparison: "lower than 160 and two beds"
         if low[than] not in ("than", "then"):
             continue
         for begin in (than - 1, than - 2, than - 3, than - 4):
@@ -350,7 +352,7 @@ def _not_before(low: list[str], at: int, op: str) -> str:
 
 
 def comparative(low: list[str], at: int) -> tuple[str, str] | None:
-    """The direction (">" or "<") and adjective of a comparison that begins at a word, if one does."""
+    """Return direction (">" or "<") and adjective of the comparison that starts at a word, if any."""
     word = low[at]
     if word in _COMPARATIVE_UP or word in ("exceeds", "exceed"):
         degree = (

@@ -1,8 +1,8 @@
-"""Decisions: for every mention, value, number and cue, the roles that it may play in a query.
+"""Decisions: the roles that each mention, value, number and cue may have in a query.
 
-An `Option` is one role with its features. Options that consume another piece of the question say so in
-`uses` ("m3" is mention 3, "c0" cue 0): a consumed mention can play no role of its own. Which option to take is
-learned; this module only says which there are.
+An `Option` is one role with its features. An option that consumes other pieces lists them in `uses` ("m3" is
+mention 3, "c0" is cue 0); a consumed mention has no other role. This module only lists the options; the
+choice is learned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from clew_nl2sql.planner.schema_linking import Mention, Target
 
 
 class Option(NamedTuple):
-    """The name of a role, what it does, what it consumes, its features."""
+    """A role: its name, its effect, the pieces that it consumes, and its features."""
 
     role: str
     act: Act
@@ -39,7 +39,9 @@ class Option(NamedTuple):
 
 
 class NearColumn(NamedTuple):
-    """A column that a mention near some place may mean, and how far away it is ("b0" is the last before it)."""
+    """A column that a nearby mention may mean, and its distance ("b0" is the last mention before the
+    position).
+    """
 
     mention: int
     target: Target
@@ -48,7 +50,7 @@ class NearColumn(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A piece of the question (`key` as in `uses`), its place, and its options."""
+    """A piece of the question (`key` as in `uses`), its position, and its options."""
 
     key: str
     kind: str
@@ -58,7 +60,7 @@ class Decision(NamedTuple):
 
 
 def quality_band(quality: float) -> str:
-    """A quality as one of a few names."""
+    """Return the name of the band of a quality."""
     for limit, name in ((0.99, "full"), (0.84, "high"), (0.7, "good"), (0.55, "half")):
         if quality >= limit:
             return name
@@ -66,7 +68,7 @@ def quality_band(quality: float) -> str:
 
 
 def target_features(reading: ParsedQuestion, number: int, mention: Mention, target: Target) -> list[str]:
-    """How well a mention's words fit a target, and how its table fits the rest of the question."""
+    """Describe how well a mention matches a target, and how its table relates to the rest of the question."""
     named = {t for _, t in reading.table_mentions}
     later = next((t for m, t in reading.table_mentions if m > number), None)
     earlier = next((t for m, t in reversed(reading.table_mentions) if m < number), None)
@@ -113,7 +115,7 @@ COLUMN_ACTS: tuple[type[ColumnAct], ...] = (SelectColumn, GroupByColumn, OrderBy
 
 
 def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
-    """The roles of one mention: select it, group or order by it, count it, list it, or nothing."""
+    """Return the roles of one mention: select, group by, order by, count, list, or ignore."""
     mention = reading.mentions[number]
     context = reading.context(mention.start, mention.end)
     options = []
@@ -162,7 +164,7 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
 
 
 def _full_names(reading: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
-    """ "Full name", or "name" where a table has only a first and a last one: both columns."""
+    """Return both columns for "full name", or for "name" if a table has only first and last names."""
     mention = reading.mentions[number]
     if reading.word(mention.end - 1) not in ("name", "names"):
         return []
@@ -183,7 +185,7 @@ def _full_names(reading: ParsedQuestion, number: int, context: list[str]) -> lis
 
 
 def _names_by_display(reading: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
-    """ "The name of the party" where the party table calls it something else: the column that names a row."""
+    """Return the display column for "the name of the party", if the party table has no column "name"."""
     mention = reading.mentions[number]
     if (
         reading.word(mention.start) not in ("name", "names", "title", "titles")
@@ -206,7 +208,9 @@ def _names_by_display(reading: ParsedQuestion, number: int, context: list[str]) 
 def _added_up(
     reading: ParsedQuestion, mention: Mention, target: Target, context: list[str], shape: list[str]
 ) -> list[Option]:
-    """ "The total amount" where a column is called that: of one row it is the column, of many the sum."""
+    """Return options for "the total amount" if a column has that name: the column of one row, or the sum of
+    many.
+    """
     what = next((w for at, w in reading.within_names.items() if mention.start <= at < mention.end), "")
     if not what or target.column is None:
         return []
@@ -215,7 +219,7 @@ def _added_up(
 
 
 def _inherited(reading: ParsedQuestion, mention: Mention) -> str:
-    """The aggregate of an enumeration: in "the average age and weight" the weight is averaged too."""
+    """Return the aggregate of an enumeration: "the average age and weight" also averages the weight."""
     if reading.word(mention.start - 1) not in ("and", ","):
         return ""
     earlier = [c for c in reading.cues if c.kind == "agg" and c.end <= mention.start]
@@ -227,7 +231,7 @@ def _inherited(reading: ParsedQuestion, mention: Mention) -> str:
 def near_columns(
     reading: ParsedQuestion, start: int, end: int, *, before: int, after: int, each: int = 4
 ) -> list[NearColumn]:
-    """Column targets of mentions near a place."""
+    """Return column targets of mentions near a position."""
     found: list[NearColumn] = []
     earlier = [n for n, m in enumerate(reading.mentions) if m.end <= start][::-1]
     later = [n for n, m in enumerate(reading.mentions) if m.start >= end]
@@ -239,20 +243,20 @@ def near_columns(
 
 
 def near_mentions(reading: ParsedQuestion, end: int, count: int) -> list[tuple[int, int]]:
-    """The next mentions after a place, with their rank."""
+    """Return the next mentions after a position, with their rank."""
     later = [n for n, m in enumerate(reading.mentions) if m.start >= end]
     return [(number, rank) for rank, number in enumerate(later[:count])]
 
 
 def negated(reading: ParsedQuestion, start: int, reach: int = 6) -> bool:
-    """Whether a negation stands shortly before a place."""
+    """Return whether a negation occurs shortly before a position."""
     return any(reading.word(at) in NEGATIONS for at in range(max(0, start - reach), start)) or (
         reading.word(start - 2) == "other" and reading.word(start - 1) == "than"
     )
 
 
 def gap_words(reading: ParsedQuestion, first_end: int, second_start: int) -> str:
-    """The words between two pieces, shortened: a feature."""
+    """Return the words between two pieces, shortened, as a feature."""
     if second_start - first_end > 3 or second_start < first_end:
         return "far" if second_start - first_end > 6 else "some"
     return " ".join(reading.low[first_end:second_start]) or "-"

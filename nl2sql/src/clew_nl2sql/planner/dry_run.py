@@ -1,8 +1,8 @@
-"""A rehearsal: candidates run on a miniature of the database, in memory, before anything is answered.
+"""Run candidates on a sample database in memory before the planner answers.
 
-The miniature holds the catalog's sampled rows, nothing else, so a rehearsal touches no source. Two candidates with the
-same rows are one answer, and their likelihoods add up; one that gives no rows, or nothing but NULL, is suspect.
-A catalog without rows has no miniature, and nothing is rehearsed.
+The database holds only the catalog's sampled rows, so a dry run does not access a source. Candidates with
+equal rows count as one answer, and their probabilities are added; a candidate with no rows, or only NULL, is
+suspicious. Without sampled rows there is no dry run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import NamedTuple
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.catalog_cache import CatalogCache
 
-# A candidate may take so many steps of SQLite's machine. Steps, not seconds: on a busy computer the plan is the same.
+# Limit of SQLite virtual machine steps per candidate. Steps, not seconds, so the plan does not depend on the
+# load.
 STRIDE, STRIDES = 5000, 600
 MOST_ROWS = 5000
 
 
 class DryRunResult(NamedTuple):
-    """What a candidate gave: a word for it, and a fingerprint of the rows that ignores their columns' order."""
+    """The result of a candidate: its kind, and a fingerprint of the rows that ignores column order."""
 
     kind: str  # ok, empty, null, zero, failed, unknown
     fingerprint: str
@@ -32,7 +33,9 @@ class DryRunResult(NamedTuple):
 
 
 class SampleDatabase:
-    """The sampled rows as a SQLite database in memory, which threads take in turn; closed when nobody holds it."""
+    """The sampled rows as a SQLite database in memory. Threads use it in turn; it closes with its last
+    reference.
+    """
 
     def __init__(self, catalog: Catalog):
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
@@ -51,7 +54,7 @@ class SampleDatabase:
     def outcome(self, sql: str, *, ordered: bool) -> DryRunResult:
         """Run one SELECT."""
         with self._lock:
-            strides = count(1)  # nothing of this object, which the connection would keep alive
+            strides = count(1)  # must not refer to this object, because the connection would keep it alive
             self._connection.set_progress_handler(lambda: next(strides) > STRIDES, STRIDE)
             try:
                 rows = self._connection.execute(sql).fetchmany(MOST_ROWS)
@@ -61,7 +64,7 @@ class SampleDatabase:
 
 
 def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> DryRunResult:
-    """What some rows amount to."""
+    """Classify rows."""
     if not rows:
         return DryRunResult("empty", "empty")
     return DryRunResult(_kind(rows), _fingerprint(rows, ordered), len(rows), len(set(rows)) < len(rows))
@@ -96,7 +99,7 @@ def _quoted(name: str) -> str:
 
 
 def _affinity(declared: str) -> str:
-    """The declared type as far as SQLite's affinity rules look at it."""
+    """Return the part of the declared type that determines SQLite's affinity."""
     kept = "".join(c for c in declared if c.isalnum() or c in " _")
     return _quoted(kept) if kept else ""
 

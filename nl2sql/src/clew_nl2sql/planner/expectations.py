@@ -1,7 +1,7 @@
-"""What a question's words promise of its query, and whether the query keeps it.
+"""Compare what the words of a question imply with what its query does.
 
-"Not" promises a negation, "each" a group, "or" an alternative. A query that breaks a promise may still be right, and
-one that keeps them all may be wrong, but it is a sign, and the certainty weighs it.
+"Not" implies a negation, "each" a group, "or" an alternative. A query without it may still be correct, and a
+query with all of them may be incorrect, so these are only facts for the certainty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.query import Query, Scalar
 
-# A name for the words, the ability that they promise, the words.
+# Name of the expectation, the ability that it implies, the words.
 _PROMISES = (
     ("not", "negation", word_set("not no never without except excluding neither nor none outside")),
     ("each", "group", word_set("each every per")),
@@ -38,7 +38,7 @@ _PROMISES = (
 
 
 def abilities(query: Query) -> frozenset[str]:
-    """What a query does, in a few words."""
+    """Return what a query does, as a few names."""
     found = {
         "negation": any(c.op in ("!=", "not in") for c in query.where) or _sets(query, "except"),
         "group": bool(query.group),
@@ -60,6 +60,6 @@ def _sets(query: Query, *names: str) -> bool:
 
 
 def promises(words: Sequence[str], does: frozenset[str]) -> list[tuple[str, float]]:
-    """The promises that were made, each kept or broken."""
+    """Return the expectations that the words raise, each met or not."""
     said = set(words)
     return [(f"q:{name}={promised in does}", 1.0) for name, promised, some in _PROMISES if said & some]

@@ -1,7 +1,7 @@
-"""Features of a whole query: what the options of single words cannot see.
+"""Features of a whole query, which the options of single words cannot show.
 
-How likely its roles were, which pieces of the question it left unused, which shape it has and which words stand in
-the question beside that shape, how its tables hang together, and which choices its assembly made.
+They describe how likely its roles are, which pieces of the question are unused, the shape of the query
+together with the words of the question, how its tables are joined, and the choices of its assembly.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from clew_nl2sql.planner.schema_index import SchemaIndex
 
 Sparse = list[tuple[str, float]]
 
-_LIKE_ONE = {"in": "=", "not in": "!="}  # a list of values does what one of them would do
+_LIKE_ONE = {"in": "=", "not in": "!="}  # a list of values has the features of a single value
 
 
 class CandidateFeatures(NamedTuple):
-    """A candidate before it has a score."""
+    """A candidate before it is scored."""
 
     query: Query
     features: Sparse
@@ -34,12 +34,12 @@ class CandidateFeatures(NamedTuple):
 
 
 def band(value: float, limits: tuple[float, ...]) -> int:
-    """The number of the first limit that a value does not exceed."""
+    """Return the index of the first limit that a value does not exceed."""
     return next((n for n, limit in enumerate(limits) if value <= limit), len(limits))
 
 
 def shape(query: Query) -> list[str]:
-    """The query's structure as a few words."""
+    """Return the structure of the query as a few names."""
     items = [i.agg or ("*" if i.column is None else "c") for i in query.select]
     found = ["sel:" + "+".join(sorted(set(items))), f"n:{min(len(items), 4)}"]
     if query.where:
@@ -70,7 +70,7 @@ def _condition_shape(condition: Condition) -> list[str]:
 
 
 def counts_single_rows(query: Query, schema: SchemaIndex) -> bool:
-    """Whether a query ranks or picks the rows of one table by how many of them there are: one each."""
+    """Return whether a query ranks or filters rows of one table by their own count, which is always one."""
     counts = any(item.agg == "count" for item, _ in query.order) or any(c.item.agg for c in query.having)
     if not counts or len(query.group) != 1 or len(needed_tables(query, schema)) > 1:
         return False
@@ -81,7 +81,7 @@ def counts_single_rows(query: Query, schema: SchemaIndex) -> bool:
 
 
 class FeatureExtractor:
-    """Features of one question's candidates. What several candidates share is described once."""
+    """Features of one question's candidates. Features that candidates share are computed once."""
 
     def __init__(self, reading: ParsedQuestion, best: float):
         self._reading = reading
@@ -99,7 +99,7 @@ class FeatureExtractor:
         self._likely = {b.table for b in bests if b.column is None and b.quality >= 0.6}
 
     def features(self, assignment: Assignment, draft: Draft) -> Sparse | None:
-        """Named numbers that describe one candidate; None if its tables do not join, or it says nothing."""
+        """Return the features of one candidate; None if its tables do not join, or it selects nothing."""
         query = draft.query
         if counts_single_rows(query, self._reading.schema):
             return None
@@ -117,7 +117,7 @@ class FeatureExtractor:
         return found
 
     def _crossing(self, name: str) -> Sparse:
-        """A part of the shape, alone and with every word of the question."""
+        """Return a part of the shape, alone and combined with every word of the question."""
         known = self._crossed.get(name)
         if known is None:
             known = [(f"s|{name}", 1.0)] + [(f"{name}&{word}", 1.0) for word in self._words]
@@ -173,7 +173,9 @@ class FeatureExtractor:
 
 
 def outcome_features(reading: ParsedQuestion, query: Query, outcome: DryRunResult) -> Sparse:
-    """How the rehearsal's rows fit the question: one row for "what is the name", several for "names"."""
+    """Describe how the dry run's rows match the question: one row for "what is the name", several for
+    "names".
+    """
     if outcome.kind == "unknown":
         return []
     rows = "0" if not outcome.rows else "1" if outcome.rows == 1 else "few" if outcome.rows <= 3 else "many"
@@ -201,7 +203,7 @@ def outcome_features(reading: ParsedQuestion, query: Query, outcome: DryRunResul
 
 
 def reading_words(reading: ParsedQuestion) -> list[str]:
-    """Words and word pairs of the question that are neither schema nor value."""
+    """Return words and word pairs of the question that are neither schema nor value."""
     marks = [u.mark for u in reading.units]
     singles = [m for m in marks if m not in ("COL", "TAB", "VAL", "NUM", "the", "a")]
     pairs = [f"{a}_{b}" for a, b in pairwise(marks)]
@@ -225,7 +227,7 @@ def _leftovers(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[st
 
 
 def _fit(reading: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct) -> str:
-    """How well a mention says the table or column that it was taken for."""
+    """Return how well a mention matches its table or column."""
     for target in reading.mentions[int(decision.key[1:])].targets:
         if isinstance(act, TableAct):
             fits = target.column is None and target.table == act.table
@@ -237,7 +239,7 @@ def _fit(reading: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct)
 
 
 def _piece(reading: ParsedQuestion, decision: Decision) -> str:
-    """What kind of piece a decision is about, for pieces that a query does not use."""
+    """Return the kind of a piece that a query does not use."""
     number = int(decision.key[1:])
     if decision.kind == "mention":
         best = reading.mentions[number].best()
@@ -288,7 +290,7 @@ def _selected(reading: ParsedQuestion, query: Query, different: str) -> list[tup
 
 
 def _transitions(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
-    """Neighbouring mentions' roles with the words between them."""
+    """Return the roles of adjacent mentions, with the words between them."""
     found: list[tuple[str, float]] = []
     steps = sorted(
         ((d.start, d.end, o.role) for d, o in assignment.choices if d.kind == "mention"), key=lambda s: s[0]

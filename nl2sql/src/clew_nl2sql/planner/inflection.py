@@ -1,7 +1,7 @@
-"""English word forms: singulars, stems and the words inside an identifier.
+"""English word forms: singulars, stems and the words of an identifier.
 
-`lemma` undoes plurals and is safe to compare with. `stem` cuts further ("enrolled", "enrollment") and is a weaker
-sign. Neither knows a dictionary beyond the irregular forms below.
+`lemma` removes plurals, and equal lemmas are a reliable match. `stem` removes more ("enrolled", "enrollment")
+and is a weaker match. Neither uses a dictionary beyond the irregular forms below.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 
 @lru_cache(maxsize=50_000)
 def lemma(word: str) -> str:
-    """The singular of a noun; other words come back as they are, in lower case."""
+    """Return the singular of a noun; return other words unchanged, in lower case."""
     low = word.lower()
     if low in IRREGULAR:
         return IRREGULAR[low]
@@ -71,7 +71,7 @@ _ENDINGS = (
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A crude common beginning of related words: enrolled, enrollment and enrolls share one."""
+    """Return an approximate common prefix of related words: enrolled, enrollment and enrolls share one."""
     low = lemma(word)
     for _ in range(2):
         for ending in _ENDINGS:
@@ -87,14 +87,14 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def parts(identifier: str) -> tuple[str, ...]:
-    """The words of an identifier: snake case, camel case and digits are boundaries."""
+    """Return the words of an identifier, split at snake case, camel case and digits."""
     if not identifier.isascii():
         return tuple(found.lower() for found in _ANY_SCRIPT.findall(_HUMP.sub("_", identifier)))
     return tuple(found.lower() for found in _CAMEL.findall(identifier))
 
 
 def split_joined(word: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
-    """`firstname` as `first name`, where a vocabulary knows every piece of at least three letters."""
+    """Split `firstname` into `first name`, if the vocabulary contains every piece of at least three letters."""
     if len(word) < 6 or word in vocabulary:
         return (word,)
     for cut in range(len(word) - 2, 2, -1):

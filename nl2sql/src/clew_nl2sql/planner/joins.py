@@ -1,7 +1,7 @@
-"""Join paths: the smallest tree over the foreign keys that connects the tables of a query.
+"""Join paths: a small tree over the foreign keys that connects the tables of a query.
 
-Tables are added one by one, each by its shortest path to what is already connected; ties fall to
-declared order. Of two keys between the same tables the first declared is used unless the caller names a column.
+Tables are added one by one, each by its shortest path to the connected ones; on ties, declaration order
+decides. If several keys connect two tables, the first one is used unless the caller prefers a column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from clew_nl2sql.planner.schema_index import SchemaIndex
 
 
 class JoinTree(NamedTuple):
-    """The tables in joining order, and for each after the first the pair of columns that joins it."""
+    """The tables in join order, and the pair of columns that joins each one after the first."""
 
     tables: tuple[int, ...]
     on: tuple[tuple[int, int], ...]  # (column of an earlier table, column of the new table)
@@ -22,7 +22,7 @@ class JoinTree(NamedTuple):
 def join_tree(
     schema: SchemaIndex, needed: list[int], preferred: frozenset[int] = frozenset()
 ) -> JoinTree | None:
-    """Connect `needed`; None if the keys do not connect them. Edges over `preferred` columns win ties."""
+    """Connect `needed`; return None if the keys do not connect them. Edges over `preferred` columns win ties."""
     if not needed:
         return None
     if len(needed) == 1:
@@ -60,7 +60,7 @@ def _path(
         if table == goal:
             break
         if schema.tables[table].view and table not in sources:
-            continue  # a view's rows are other tables' rows: the way leads over those
+            continue  # a view repeats rows of other tables, so the path uses those tables
         for left, right in neighbours[table]:
             other = schema.columns[right].table
             if other not in seen:
@@ -88,7 +88,7 @@ def _neighbours(schema: SchemaIndex, preferred: frozenset[int]) -> dict[int, lis
 
 
 def multiplies(schema: SchemaIndex, tree: JoinTree, table: int) -> bool:
-    """Whether a row of one table may be in several rows of the join."""
+    """Return whether the join may repeat a row of one table."""
     steps: dict[int, list[tuple[int, int]]] = {}
     for left, right in tree.on:
         for here, there in ((left, right), (right, left)):
@@ -107,7 +107,7 @@ def multiplies(schema: SchemaIndex, tree: JoinTree, table: int) -> bool:
 
 
 def distance(schema: SchemaIndex, first: int, second: int) -> int | None:
-    """How many joins lie between two tables."""
+    """Return the number of joins between two tables."""
     if first == second:
         return 0
     path = _path(schema, [first], second, frozenset())

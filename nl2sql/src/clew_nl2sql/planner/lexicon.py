@@ -1,14 +1,13 @@
-"""What the planner knows of English: stop words, synonyms, adjectives that imply a column, abbreviations.
+"""Knowledge of English: stop words, synonyms, adjectives that imply a column, abbreviations.
 
-Everything here is general. A word belongs in this file only if it would help with a database that nobody
-has seen yet.
+Everything here is general. Add a word only if it would help with an unknown database.
 """
 
 from __future__ import annotations
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
+    """Return the words of a text, as a set."""
     return frozenset(text.split())
 
 
@@ -22,7 +21,7 @@ STOP = word_set("""
     respectively corresponding
 """)
 
-# Words that say nothing about the schema when nothing links them: left out of `unmapped`.
+# Words that carry no content if nothing links them; they are left out of `unmapped`.
 FILLER = STOP | word_set("""
     number count total amount average mean maximum minimum max min sum largest smallest highest lowest
     greatest fewest order ordered sort sorted ascending descending alphabetical alphabetically
@@ -241,7 +240,7 @@ ABBREVIATIONS: dict[str, tuple[str, ...]] = {
     "lang": ("language",),
 }  # fmt: skip
 
-# Words that identifiers are made of when nobody wrote a separator.
+# Words that occur in identifiers without separators.
 IDENTIFIER_WORDS = word_set("""
     name id code date time type number first last full middle birth home town city country state zip street address
     phone email mail year month day start end begin price cost fee amount total count quantity size length
@@ -256,7 +255,7 @@ IDENTIFIER_WORDS = word_set("""
     device software version release file format ground home away winner loser loss win
 """)
 
-# An adjective, and the words of columns that it measures, with a minus where more of the adjective means a
+# An adjective, and the words of the columns that it measures. A minus means that more of the adjective is a
 # smaller value: the youngest has the smallest age, the oldest the earliest birth.
 _DEGREES = """
 old older oldest elder eldest: age -birth -birthday -dob -born -founded -built -established -opened -creation -year

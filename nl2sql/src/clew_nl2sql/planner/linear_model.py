@@ -1,8 +1,8 @@
-"""The learned part: sparse linear weights, read from one file.
+"""The learned part of the planner: sparse linear weights, read from one file.
 
-Two models share the file: `roles` scores the options of one decision, `ranks` scores whole queries. A feature that
-the training never saw weighs nothing. The weights come from a script in `benchmarks/`; this module only reads
-and adds.
+The file holds two models: `roles` scores the options of one decision, `ranks` scores whole queries. An
+unknown feature has the weight 0. A script in `benchmarks/` trains the weights; this module only reads and
+adds them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class LinearModel(NamedTuple):
-    """Weights by feature, and how scores become a certainty."""
+    """Weights by feature, and the parameters that turn scores into a certainty."""
 
     roles: Mapping[str, float]
     ranks: Mapping[str, float]
@@ -26,13 +26,13 @@ class LinearModel(NamedTuple):
 
 
 def score(weights: Mapping[str, float], features: Iterable[str]) -> float:
-    """The sum of the features' weights."""
+    """Return the sum of the features' weights."""
     get = weights.get
     return sum([get(f, 0.0) for f in features])
 
 
 def log_softmax(scores: list[float]) -> list[float]:
-    """Scores as logarithms of probabilities."""
+    """Return scores as log-probabilities."""
     top = max(scores)
     total = top + math.log(sum(math.exp(s - top) for s in scores))
     return [s - total for s in scores]
@@ -40,7 +40,7 @@ def log_softmax(scores: list[float]) -> list[float]:
 
 @lru_cache(maxsize=1)
 def shipped() -> LinearModel:
-    """The weights that come with the package."""
+    """Return the weights that come with the package."""
     packed = resources.files(__package__).joinpath("weights.json.gz").read_bytes()
     data = json.loads(gzip.decompress(packed))
     return LinearModel(data["roles"], data["ranks"], data["certainty"], data["threshold"])

@@ -1,7 +1,8 @@
-"""One reading of a question: tokens, mentions, values, amounts and cues together, and the words around each.
+"""A parsed question: its tokens, mentions, values, amounts and cues, and the words around each.
 
-`units` is the question with every mention, value and number folded into one mark (COL, TAB, VAL, NUM), so that "name of
-the" and "average price of the" look alike over all databases. A unit's `zone` is the last clause marker before it.
+`units` is the question with every mention, value and number replaced by a mark (COL, TAB, VAL, NUM), so that
+"name of the" and "average price of the" look the same for all databases. The `zone` of a unit is the last
+clause marker before it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _IMPERATIVES = word_set("show list find give return count select report display 
 
 
 class QuestionUnit(NamedTuple):
-    """A word, or a mention folded into its mark, with its tokens' place."""
+    """A word, or the mark of a mention, with the position of its tokens."""
 
     mark: str
     start: int
@@ -50,7 +51,7 @@ class QuestionUnit(NamedTuple):
 
 
 class ParsedQuestion:
-    """Everything that linking found in one question."""
+    """The results of linking for one question."""
 
     def __init__(self, question: str, catalog: Catalog):
         self.question = question
@@ -76,7 +77,7 @@ class ParsedQuestion:
         ]
         self.within_names = {
             c.start: c.what for c in within
-        }  # "total" of `total_amount`, with what it may ask for
+        }  # "total" of `total_amount`, with its possible meanings
         self.mentions = [m for m in self.mentions if not self._said_by_cue(m)]
         self.cues = [c for c in self.cues if c.kind != "none"]
         self.units = self._fold()
@@ -94,13 +95,13 @@ class ParsedQuestion:
 
     @property
     def negates(self) -> bool:
-        """Whether any word could take something away."""
+        """Return whether any word could exclude something."""
         free_of = any(self.word(at) == "free" and self.word(at + 1) == "of" for at in range(len(self.low)))
         return free_of or any(word in NEGATIONS or word in _LACKING for word in self.low)
 
     @property
     def denials(self) -> list[int]:
-        """Where a word denies something; in "no more than 5" it only turns the comparison."""
+        """Return the positions of negations; in "no more than 5" the word only reverses the comparison."""
         compared = {at for a in self.amounts for at in range(a.cue_start, a.cue_end)}
         return [
             at
@@ -112,8 +113,9 @@ class ParsedQuestion:
         ]
 
     def _verbs(self) -> frozenset[int]:
-        """Where "ordered" is what people do with goods, and not how rows are sorted: where there are orders, and
-        nothing follows that rows could be sorted by."""
+        """Return positions where "ordered" means a purchase and not a sort order: the schema has orders, and
+        nothing to sort by follows.
+        """
         tables = [table.words for table in self.schema.tables]
         if not any("order" in words for words in tables):
             return frozenset()
@@ -123,15 +125,17 @@ class ParsedQuestion:
             if word != "ordered" or after in ("in", "from", "as") or after in _ORDER_BEFORE:
                 continue
             by = at + 2 + (self.word(at + 2) in ("the", "a", "an", "each", "every"))
-            somebody = by < len(self.tokens) and (
+            by_buyer = by < len(self.tokens) and (
                 (self.tokens[by].lemma,) in tables or any(v.start == by for v in self.values)
             )
-            if after not in ("by", "alphabetically", "lexicographically") or (after == "by" and somebody):
+            if after not in ("by", "alphabetically", "lexicographically") or (after == "by" and by_buyer):
                 found.add(at)
         return frozenset(found)
 
     def _blocked(self) -> frozenset[int]:
-        """Words that do something else here: the order of "in ascending order", the verb that opens the question."""
+        """Return words with another function: the order of "in ascending order", the verb that starts the
+        question.
+        """
         blocked = {at for v in self.values if v.quoted for at in range(v.start, v.end)}
         for at, word in enumerate(self.low):
             before = self.low[at - 1] if at else ""
@@ -148,7 +152,7 @@ class ParsedQuestion:
         return frozenset(blocked)
 
     def _leave_out_views(self) -> None:
-        """What a view shows is found in its tables, unless the question names the view."""
+        """Drop views in favour of their tables, unless the question names the view."""
         views = {table.id for table in self.schema.tables if table.view}
         if not views:
             return
@@ -163,7 +167,7 @@ class ParsedQuestion:
             self.values[at] = value._replace(holders=holders or value.holders)
 
     def _better_as_schema(self, value: ValueMention) -> bool:
-        """A plain lower-case word that is exactly a table's or column's name is that, not a value."""
+        """Return whether a lower-case word is exactly the name of a table or column, and so not a value."""
         if value.quoted:
             return False
         text = self.tokens[value.start].text
@@ -179,7 +183,9 @@ class ParsedQuestion:
         return any(v.start <= at < v.end and (v.end - v.start > 1 or v.quoted) for v in self.values)
 
     def _said_by_column(self, cue: Cue) -> bool:
-        """`total horses` names a column `total_horses`: then there is nothing to add up."""
+        """Return whether the cue is part of a column name: `total horses` names `total_horses`, so nothing is
+        summed.
+        """
         for mention in self.mentions:
             best = mention.best()
             longer = mention.end > cue.end or mention.start < cue.start
@@ -192,7 +198,7 @@ class ParsedQuestion:
         return False
 
     def _summed(self, cue: Cue) -> Cue:
-        """Where a column is called amount, "the total amount of" adds it up."""
+        """Turn the cue into a sum for "the total amount of", if a column is named amount."""
         if (
             cue.kind != "count"
             or self.low[cue.end - 2] not in ("amount", "quantity")
@@ -207,7 +213,7 @@ class ParsedQuestion:
         return Cue("none", "amount", cue.start, cue.end)
 
     def _said_by_cue(self, mention: Mention) -> bool:
-        """The number in "the number of students" is not the column `card_number`."""
+        """Return whether the words belong to a cue: "the number of students" does not mean `card_number`."""
         return any(
             c.kind == "count"
             and c.start <= mention.start
@@ -240,7 +246,7 @@ class ParsedQuestion:
         return units
 
     def _tables_named(self) -> list[tuple[int, int]]:
-        """(mention, table) for mentions that name a table well."""
+        """Return (mention, table) for mentions that clearly name a table."""
         return [
             (number, target.table)
             for number, mention in enumerate(self.mentions)
@@ -263,11 +269,11 @@ class ParsedQuestion:
         return min(scores, key=lambda t: (-scores[t], t))
 
     def word(self, at: int) -> str:
-        """The lower-case word at a place, or nothing beyond the ends."""
+        """Return the lower-case word at a position; an empty string outside the question."""
         return self.low[at] if 0 <= at < len(self.low) else ""
 
     def context(self, start: int, end: int) -> list[str]:
-        """What stands around tokens `start` to `end`, as features without a role."""
+        """Return features of the words around tokens `start` to `end`, without a role."""
         first, last = self.unit_at[start], self.unit_at[end - 1]
         before = [self._mark(first - k) for k in (1, 2, 3)]
         after = [self._mark(last + k) for k in (1, 2, 3)]
@@ -290,7 +296,7 @@ class ParsedQuestion:
         return self.units[unit].mark if unit < len(self.units) else "$"
 
     def _chain_head(self, unit: int) -> int:
-        """The first unit of an enumeration: from `c` in "a, b and c" back to `a`."""
+        """Return the first unit of an enumeration: for `c` in "a, b and c", the unit `a`."""
         at = unit
         while at > 0:
             step = at - 1

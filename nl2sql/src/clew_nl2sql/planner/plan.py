@@ -1,7 +1,7 @@
-"""The planner's answer: a query with its certainty, what it was read from, and what else it might be.
+"""The result of the planner: a query with its certainty, its links, and alternatives.
 
-When the planner *abstains*, `sql` and `expression` are None and `candidates` says what it considered, best
-first. `hash` depends on the catalog's dialect, the question's plan and nothing else: no time, no address.
+If the planner *abstains*, `sql` and `expression` are None, and `candidates` lists what it considered, best
+first. `hash` depends only on the catalog's dialect and the plan, not on time or location.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sqlglot import exp
 
 
 class LinkedSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of the question and what it was taken for: `kind` is table, column, value, number or word."""
+    """Words of the question and their meaning: `kind` is table, column, value, number or word."""
 
     text: str
     kind: str
@@ -22,7 +22,7 @@ class LinkedSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to read the question."""
+    """One interpretation of the question."""
 
     sql: str
     expression: exp.Expression
@@ -30,7 +30,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the planner made of one question."""
+    """The planner's result for one question."""
 
     question: str
     sql: str | None

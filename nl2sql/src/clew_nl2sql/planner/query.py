@@ -1,7 +1,7 @@
-"""A query as plain data: what is selected, filtered, grouped and ordered, by the schema's numbers.
+"""A query as plain data: selection, filters, groups and order, by the numbers of the schema index.
 
-Tables are not listed where a column already implies them; `tables` holds those that must be joined besides.
-Queries are values: equal ones are one candidate.
+Columns imply their tables; `tables` holds only additional tables to join. Queries are values: equal queries
+are one candidate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Scalar(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """`item op value`; `either` joins it to the condition before it by OR."""
+    """`item op value`; `either` connects it to the previous condition with OR."""
 
     item: SelectItem
     op: str  # = != > < >= <= between like, in, not in
@@ -37,22 +37,22 @@ class Condition(NamedTuple):
 
 
 class Query(NamedTuple):
-    """One SELECT, perhaps with a second one behind a set operation."""
+    """One SELECT, optionally with a second one after a set operation."""
 
     select: tuple[SelectItem, ...]
     tables: frozenset[int] = frozenset()
     where: tuple[Condition, ...] = ()
     group: tuple[int, ...] = ()
     having: tuple[Condition, ...] = ()
-    order: tuple[tuple[SelectItem, bool], ...] = ()  # with True for descending
+    order: tuple[tuple[SelectItem, bool], ...] = ()  # True for descending
     limit: int | None = None
     distinct: bool = False
     compound: tuple[str, Query] | None = None
-    via: frozenset[int] = frozenset()  # keys that the question names: joins prefer them
+    via: frozenset[int] = frozenset()  # keys that the question names; joins prefer them
 
 
 def columns_of(query: Query) -> list[int]:
-    """Every column that the query's own FROM must provide."""
+    """Return every column that the query's own FROM must provide."""
     found = [i.column for i in query.select if i.column is not None]
     for condition in query.where + query.having:
         if condition.item.column is not None:

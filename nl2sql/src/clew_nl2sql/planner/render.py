@@ -1,7 +1,7 @@
-"""A query of numbers as a sqlglot expression, and that as text of the catalog's dialect.
+"""Convert a query to a sqlglot expression, and to text in the catalog's dialect.
 
-The join tree is found here. Identifiers are quoted only where they must be; a single table gets no alias, several
-get T1, T2, … in joining order.
+This module computes the join tree. Identifiers are quoted only where necessary. A single table has no alias;
+several have T1, T2, … in join order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, colu
 from clew_nl2sql.planner.schema_index import SchemaIndex
 
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
-_FOLDING = ("postgres", "redshift")  # dialects that read an unquoted name as lower case
+_FOLDING = ("postgres", "redshift")  # dialects that convert an unquoted name to lower case
 _YEAR = re.compile(r"\d{4}\Z")
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FUNCTIONS: dict[str, type[exp.Expression]] = {
@@ -32,22 +32,22 @@ _SET_OPERATIONS: dict[str, type[exp.Expression]] = {
 
 
 class UnjoinableTablesError(Exception):
-    """The tables of a query are not connected by keys. Caught by the planner: such a candidate is dropped."""
+    """Foreign keys do not connect the tables of a query. The planner catches this and drops the candidate."""
 
 
 def needed_tables(query: Query, schema: SchemaIndex) -> list[int]:
-    """The tables of a query's own FROM, in the order in which it speaks of them."""
+    """Return the tables of a query's own FROM, in the order of their first use."""
     tables = [schema.columns[c].table for c in columns_of(query)]
     return list(dict.fromkeys(tables + sorted(query.tables)))
 
 
 def tree_of(query: Query, schema: SchemaIndex) -> JoinTree | None:
-    """How the query's tables join."""
+    """Return the join tree of the query's tables."""
     return join_tree(schema, needed_tables(query, schema), frozenset(columns_of(query)) | query.via)
 
 
 def to_expression(query: Query, schema: SchemaIndex) -> exp.Expression:
-    """The whole query, set operation included."""
+    """Return the whole query, including a set operation."""
     first = _select(query, schema)
     if query.compound is None:
         return first
@@ -56,7 +56,7 @@ def to_expression(query: Query, schema: SchemaIndex) -> exp.Expression:
 
 
 def to_sql(expression: exp.Expression, dialect: str) -> str:
-    """The text of an expression."""
+    """Return the text of an expression."""
     return expression.sql(dialect=dialect)
 
 
@@ -109,7 +109,7 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
     if query.having:
         select = select.having(_conditions(query.having, scope, schema), copy=False)
     if query.order:
-        # NULL counts as the smallest in every dialect: said only where it is not the dialect's own way.
+        # NULL sorts first in every dialect; this is written only if the dialect's default differs.
         keys = [exp.Ordered(this=scope.item(i), desc=desc, nulls_first=not desc) for i, desc in query.order]
         select = select.order_by(*keys, copy=False)
     return select.limit(query.limit, copy=False) if query.limit is not None else select
@@ -122,7 +122,7 @@ def _table(schema: SchemaIndex, scope: _Scope, number: int) -> exp.Expr:
 
 
 def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: SchemaIndex) -> exp.Expr:
-    """AND of groups; each group is an OR of conditions that were joined by `either`."""
+    """Return an AND of groups; each group is an OR of conditions connected by `either`."""
     groups: list[list[exp.Expr]] = []
     for condition in conditions:
         made = _condition(condition, scope, schema)
@@ -134,9 +134,11 @@ def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema
 
 
 def _by_year(condition: Condition, left: exp.Expression, schema: SchemaIndex) -> exp.Expr | None:
-    """A year against a column of dates: its first and last day instead.
+    """Compare a column of dates with the first and last day of a year.
 
-    What is after 2020 is after its last day, which neither the text nor the date 2020-05-01 is."""
+    "After 2020" means after its last day; comparing 2020-05-01 with 2020, as text or as a date, would be
+    incorrect.
+    """
     column, value = condition.item.column, condition.value
     if (
         condition.op in ("like", "in", "not in", "!=")
@@ -155,7 +157,7 @@ def _by_year(condition: Condition, left: exp.Expression, schema: SchemaIndex) ->
         return _OPERATORS[condition.op](this=left, expression=_literal(since))
     timed = any(isinstance(v, str) and len(v) > len(until) for v in values[:DATES_LOOKED_AT])
     last: exp.Expr = exp.LTE(this=left.copy(), expression=_literal(until))
-    if timed:  # the last day has hours
+    if timed:  # the last day includes its hours
         last = exp.LT(this=left.copy(), expression=_literal(f"{int(years[-1]) + 1}-01-01"))
     if condition.op == "<=":
         return last
@@ -187,7 +189,7 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
         right = _literal(value)
     else:
         return _of_several(condition.op, left, value)
-    if condition.op == "like" and schema.dialect != "sqlite":  # where LIKE minds capitals and types
+    if condition.op == "like" and schema.dialect != "sqlite":  # dialects where LIKE depends on case and type
         column = condition.item.column
         if column is not None and schema.columns[column].kind != "text":
             left = exp.cast(left, "text")
@@ -196,7 +198,7 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
 
 
 def _of_several(op: str, left: exp.Expression, values: tuple[Value, ...]) -> exp.Expr:
-    """A comparison with several values: between two, or with a list."""
+    """Return a comparison with several values: BETWEEN, or a list."""
     if op == "between":
         return exp.Between(this=left, low=_literal(values[0]), high=_literal(values[1]))
     inside = exp.In(this=left, expressions=[_literal(one) for one in values])

@@ -1,8 +1,8 @@
-"""The planner: read the question, draft candidates, rank them, rehearse the best, and answer or abstain.
+"""The planner: parse the question, build and rank candidates, run the best on samples, and answer or abstain.
 
-Everything is a function of the question, the catalog and the shipped weights. It answers when its certainty
-reaches the threshold, which was set where seven of eight answers on unseen databases are right; below it, it says what
-it considered.
+The result depends only on the question, the catalog and the shipped weights. The planner answers if its
+certainty reaches the threshold, which is set so that seven of eight answers on unseen databases are correct.
+Otherwise it lists what it considered.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHOWN = 5
 
 
 class ScoredCandidate(NamedTuple):
-    """A candidate with its SQL and how the rehearsal went."""
+    """A candidate with its SQL and the result of its dry run."""
 
     ranked: CandidateFeatures
     expression: exp.Expression
@@ -49,23 +49,21 @@ class ScoredCandidate(NamedTuple):
 
 
 class CandidatePool(NamedTuple):
-    """The contenders that were rehearsed, the answers they agree on, and the best of them."""
+    """The candidates after the dry run, grouped by equal answers, and the best of them."""
 
     contenders: list[ScoredCandidate]
-    answers: list[
-        tuple[float, list[ScoredCandidate]]
-    ]  # likeliest first, each with its members, likeliest first
+    answers: list[tuple[float, list[ScoredCandidate]]]  # most likely first, also within each group
 
 
 class RulePlanner:
-    """The deterministic planner. `threshold` moves the point between answering more and being right more."""
+    """Deterministic planner. A higher `threshold` gives fewer answers, and more of them are correct."""
 
     def __init__(self, *, threshold: float | None = None, model: LinearModel | None = None):
         self._model = model or shipped()
         self._threshold = self._model.threshold if threshold is None else threshold
 
     def plan(self, question: str, catalog: Catalog) -> Plan:
-        """Read one question against one catalog."""
+        """Plan one question for one catalog."""
         reading = ParsedQuestion(question, catalog)
         field = compete(reading, catalog, self._model)
         if not field.answers:
@@ -91,7 +89,7 @@ class RulePlanner:
 
 
 def compete(reading: ParsedQuestion, catalog: Catalog, model: LinearModel) -> CandidatePool:
-    """Rank the candidates of a question and rehearse the best."""
+    """Rank the candidates of a question, and run the best on samples."""
     ranked = candidates(reading, model)
     scored = sorted(
         ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
@@ -136,7 +134,7 @@ def _field(contenders: list[ScoredCandidate]) -> CandidatePool:
 
 
 def facts_of(reading: ParsedQuestion, field: CandidatePool) -> Facts:
-    """What the certainty is computed from."""
+    """Return the facts for the certainty."""
     share, members = field.answers[0]
     second = field.answers[1][0] if len(field.answers) > 1 else 0.0
     best = members[0]
@@ -144,7 +142,7 @@ def facts_of(reading: ParsedQuestion, field: CandidatePool) -> Facts:
 
 
 def _shown(field: CandidatePool, dialect: str, certainty: float) -> list[Candidate]:
-    """One candidate for each of the likeliest answers; what the best leaves is shared among the others."""
+    """Return one candidate for each of the most likely answers; the others share the remaining certainty."""
     rest = sum(share for share, _ in field.answers[1:]) or 1.0
     shown = []
     for number, (share, members) in enumerate(field.answers[:SHOWN]):

@@ -1,7 +1,7 @@
-"""A catalog prepared for linking: tables and columns by number, the words of their names, the key graph.
+"""A catalog prepared for linking: numbered tables and columns, the words of their names, the graph of keys.
 
-Columns and tables are small integers from here on. `core` words of a column are those that do not merely repeat
-its table's name (`song_name` in `song`): a question that says the core words has said the column.
+Columns and tables are integers. The `core` words of a column are those that do not repeat its table's name
+(`song_name` in `song`); a question with the core words names the column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew_nl2sql.planner.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_se
 
 _NAME_WORDS = ("name", "title")
 GLUE = word_set("of in by to be per the a an and at on for with is or")
-_AFFIXES = word_set("tbl mst mstr vw dim")  # what some put before or after the name of every table
+_AFFIXES = word_set("tbl mst mstr vw dim")  # prefixes and suffixes that some schemas add to every table name
 
 
 class SchemaColumn:
@@ -81,16 +81,16 @@ class SchemaIndex:
         for reference in (c for c in self.columns if c.is_ref):
             reference.core = (
                 reference.words
-            )  # `customer_id` of a table of customers' cards is not just its id
+            )  # `customer_id` in a table of customer cards is more than the table's id
         self.ends = frozenset(end for edge in self.edges for end in edge)
-        self.trees: dict[object, Any] = {}  # join trees that were asked for, kept by joins.py
+        self.trees: dict[object, Any] = {}  # join trees, cached by joins.py
         for table_entry in self.tables:
             self._choose_key(table_entry)
         for table_entry in self.tables:
             self._choose_display(table_entry)
 
     def column_id(self, table: str, column: str) -> int | None:
-        """The number of a column, by names in any case."""
+        """Return the number of a column, by names in any case."""
         return self._by_name.get((table.lower(), column.lower()))
 
     def _edges(self, keys: tuple[ForeignKey, ...]) -> list[tuple[int, int]]:
@@ -105,9 +105,11 @@ class SchemaIndex:
         return edges + self._undeclared_edges(edges)
 
     def _undeclared_edges(self, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Keys that nobody declared: a column named like another table's key, with values from it.
+        """Return undeclared keys: a column with the name of another table's key, and with values from it.
 
-        `customer_id` is named like the `customer_id` of another table, or like the `id` of a table of customers."""
+        `customer_id` has the name of the `customer_id` of another table, or of the `id` of a table of
+        customers.
+        """
         joined = {frozenset((self.columns[a].table, self.columns[b].table)) for a, b in edges}
         declared = {t for pair in joined for t in pair}
         found = []
@@ -125,7 +127,7 @@ class SchemaIndex:
                     continue
                 strict = bool(pair & declared)
                 if len(parts(target.name)) < 2 and ("id" in target.words or strict):
-                    continue  # every table may call its own key `id`
+                    continue  # every table may name its own key `id`
                 if strict and not ("id" in target.words or "code" in target.words):
                     continue
                 if (target.unique or target.is_key) and _drawn_from(source, target):
@@ -134,7 +136,7 @@ class SchemaIndex:
         return found
 
     def _says_table_and_key(self, source: SchemaColumn, target: SchemaColumn) -> bool:
-        """Whether a column is called after another table and its key."""
+        """Return whether the name of a column consists of another table's name and its key."""
         plain = len(target.words) == 1 and target.words[0] in ("id", "code", "key", "number")
         return plain and source.words == (*self.tables[target.table].words, *target.words)
 
@@ -151,7 +153,9 @@ class SchemaIndex:
         table.key = next(iter(referred + named + unique + table.columns), None)
 
     def _choose_display(self, table: SchemaTable) -> None:
-        """The column that names a row to a person: its name or title, else the first text, else the key."""
+        """Choose the column that identifies a row for people: its name or title, else the first text, else
+        the key.
+        """
 
         def rank(column: SchemaColumn) -> tuple[int, int]:
             text = column.kind == "text"
@@ -161,7 +165,7 @@ class SchemaIndex:
             rows, different = table.rows or 0, column.source.n_distinct
             telling = text and (
                 different is None or different * 2 >= rows
-            )  # a status tells no row from another
+            )  # a status does not distinguish rows
             score = 8 * (whole and not column.is_ref) + 5 * named + 2 * telling - 4 * last - 3 * column.is_ref
             return (-score, column.id)
 
@@ -171,7 +175,7 @@ class SchemaIndex:
             table.display = best.id if -rank(best)[0] >= 2 or table.key is None else table.key
 
     def same_class(self) -> dict[int, int]:
-        """Columns joined by keys share a representative, which is the smallest of them."""
+        """Map columns that are joined by keys to one representative, the smallest of them."""
         leader = {c.id: c.id for c in self.columns}
 
         def find(item: int) -> int:
@@ -186,7 +190,7 @@ class SchemaIndex:
 
 
 def _drawn_from(source: SchemaColumn, target: SchemaColumn) -> bool:
-    """Whether most of a column's known values are values of another."""
+    """Return whether most of a column's known values are values of another column."""
     values = source.source.values
     if not values or not target.source.values:
         return True
@@ -215,11 +219,11 @@ def _name_words(name: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
             words.extend(ABBREVIATIONS[part])
             continue
         if part not in vocabulary and (part[1:] in vocabulary or part[1:] in ABBREVIATIONS):
-            part = part[1:]  # a letter of the table's name before the column's: `pno`, `dnumber`
+            part = part[1:]  # the table's initial before the column's name: `pno`, `dnumber`
         for piece in split_joined(part, vocabulary):
             words.extend(ABBREVIATIONS.get(piece, (lemma(piece),)))
     longer = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in GLUE and w not in _AFFIXES]
     return tuple(longer or words or [name.lower()])
 
 
-prepare = CatalogCache(SchemaIndex)  # the schema of a catalog, kept for the next question
+prepare = CatalogCache(SchemaIndex)  # cached for the next question

@@ -1,9 +1,9 @@
-"""Schema linking: which pieces of a question may name a table or a column.
+"""Schema linking: find the words of a question that may name a table or a column.
 
-A *mention* is a run of words with the schema elements that it may stand for. Words of a run must all be words of
-the element's name (a table's word may stand beside its column's: "customer name"); how much of the name was said, and
-how alike the words were, become the element's quality. Runs are then chosen so that together they explain
-most of the question; the choice between the elements of one run is left to the ranking.
+A *mention* is a run of words with the schema elements that it may stand for. All words of a run must be words
+of the element's name (a table's word may be next to its column's: "customer name"). The quality of an element
+depends on how much of its name occurs, and on how similar the words are. The chosen runs together cover most
+of the question; the ranking chooses between the elements of one run.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Target(NamedTuple):
     table: int
     column: int | None
     quality: float  # 0..1
-    coverage: float  # how much of the element's own name was said
-    way: str  # the weakest way in which a word matched
-    with_table: bool  # the table was named in the same run
+    coverage: float  # share of the element's own name that occurs
+    way: str  # the weakest kind of match of a word
+    with_table: bool  # the run also names the table
 
 
 class Mention(NamedTuple):
-    """Words `start` to `end` (exclusive) of the question and what they may stand for, best first."""
+    """Words `start` to `end` (exclusive) of the question, and what they may stand for, best first."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ _WAYS = {"exact": 0, "stem": 1, "synonym": 2, "prefix": 3, "fuzzy": 4}
 def link_schema(
     tokens: list[Token], schema: SchemaIndex, blocked: frozenset[int] = frozenset()
 ) -> list[Mention]:
-    """The mentions of a question, in order, that do not overlap. Tokens in `blocked` are left alone."""
+    """Return the mentions of a question, in order and without overlaps. Tokens in `blocked` are skipped."""
     hits = _word_hits(tokens, schema, blocked)
     spans: dict[tuple[int, int], tuple[Target, ...]] = {}
     for start in range(len(tokens)):
@@ -67,7 +67,7 @@ def link_schema(
 
 
 class _Hits(dict[str, tuple[float, str]]):
-    """Schema words that one token resembles."""
+    """Schema words that are similar to one token."""
 
 
 def _word_hits(tokens: list[Token], schema: SchemaIndex, blocked: frozenset[int]) -> list[_Hits]:
@@ -134,9 +134,11 @@ def _targets(
 
 
 def _cover(
-    run: list[int], hits: list[_Hits], core: tuple[str, ...], beside: tuple[str, ...]
+    run: list[int], hits: list[_Hits], core: tuple[str, ...], table_words: tuple[str, ...]
 ) -> tuple[float, float, str, bool] | None:
-    """How well a run says a name: mean likeness, share of the core said, weakest way, whether it said `beside`."""
+    """Rate how well a run names an element: mean similarity, share of the core, weakest match, whether it
+    names the table.
+    """
     left = list(core)
     total, worst, extra = 0.0, 0, False
     for at in run:
@@ -145,7 +147,7 @@ def _cover(
             word = max(pool, key=lambda w: hits[at][w][0])
             left.remove(word)
         else:
-            pool = [w for w in beside if w in hits[at] and w not in core]
+            pool = [w for w in table_words if w in hits[at] and w not in core]
             if not pool:
                 return None
             word = max(pool, key=lambda w: hits[at][w][0])
@@ -163,7 +165,7 @@ def _cover(
 def _choose(
     count: int, spans: dict[tuple[int, int], tuple[Target, ...]], tokens: list[Token]
 ) -> list[Mention]:
-    """The runs that explain most: a weighted choice of intervals, longer ones first where equal."""
+    """Choose the runs that cover most: weighted interval scheduling, with longer runs first on ties."""
     best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
     for end in range(1, count + 1):
         choice = best[end - 1]

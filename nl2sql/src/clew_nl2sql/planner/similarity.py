@@ -1,7 +1,7 @@
-"""How alike a word of a question and a word of a schema are, from 0 to 1, with the way they are alike.
+"""Similarity of a word of a question and a word of a schema, from 0 to 1, with the kind of match.
 
-Equal lemmas, then stems, then synonyms, then abbreviations and prefixes, then spelling. The way matters as
-much as the number: the ranking learns how far to trust each.
+The kinds, in order: equal lemmas, stems, synonyms, abbreviations and prefixes, spelling. The ranking learns
+how reliable each kind is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WEIGHT = {EXACT: 1.0, STEM: 0.85, SYNONYM: 0.7, PREFIX: 0.65, FUZZY: 0.6}
 
 @lru_cache(maxsize=200_000)
 def alike(word: str, schema_word: str) -> tuple[float, str] | None:
-    """Compare a question's word (lower case) with a schema's word; None if they have nothing in common."""
+    """Compare a question's word (lower case) with a schema's word; return None if they do not match."""
     singular = lemma(word)
     if word == schema_word or singular == schema_word:
         return 1.0, EXACT
@@ -29,7 +29,7 @@ def alike(word: str, schema_word: str) -> tuple[float, str] | None:
         return None
     if stem(word) == stem(schema_word):
         return _WEIGHT[STEM], STEM
-    forms = (singular, word, stem(word))  # the stem: what costs 5 has a price
+    forms = (singular, word, stem(word))  # the stem, because "what costs 5" refers to a price
     if any(schema_word in SYNONYMS.get(form, ()) for form in forms):
         return _WEIGHT[SYNONYM], SYNONYM
     if len(schema_word) >= 3 and len(singular) > len(schema_word) + 1 and singular.startswith(schema_word):
@@ -42,7 +42,7 @@ def alike(word: str, schema_word: str) -> tuple[float, str] | None:
 
 
 def _one_edit(first: str, second: str) -> bool:
-    """Whether one insertion, deletion, replacement or swap of neighbours makes the words equal."""
+    """Return whether one insertion, deletion, replacement or swap of adjacent letters makes the words equal."""
     if abs(len(first) - len(second)) > 1:
         return False
     if len(first) > len(second):
@@ -58,7 +58,7 @@ def _one_edit(first: str, second: str) -> bool:
 
 
 def similar_text(first: str, second: str) -> float:
-    """Dice's coefficient over letter pairs, for values that are not spelled as in the question."""
+    """Return Dice's coefficient of letter pairs, for values with a different spelling."""
     one, two = _pairs(first), _pairs(second)
     if not one or not two:
         return 0.0

@@ -1,7 +1,7 @@
-"""A question as tokens: words, numbers, dates, quoted strings and punctuation, each with its place.
+"""Split a question into tokens: words, numbers, dates, quoted strings and punctuation, with their positions.
 
-Contractions are opened ("don't" is "do not") and possessives dropped, so that later modules see plain words.
-Number words are numbers ("three"), except "one", which is often a pronoun: its token keeps kind "word" and has
+Contractions are expanded ("don't" is "do not") and possessives removed, so later modules see plain words.
+Number words are numbers ("three"), except "one", which is often a pronoun: its token has the kind "word" and
 a value.
 """
 
@@ -41,7 +41,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token, the place of its characters in the question, and its number if it has one."""
+    """A token, the position of its characters in the question, and its number, if any."""
 
     text: str
     low: str
@@ -53,7 +53,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def tokenize(question: str) -> list[Token]:
-    """The tokens of a question, in order."""
+    """Return the tokens of a question, in order."""
     tokens: list[Token] = []
     for found in _PATTERN.finditer(question):
         tokens.extend(_tokens(_KINDS[str(found.lastgroup)], found.group(), found.start(), found.end()))

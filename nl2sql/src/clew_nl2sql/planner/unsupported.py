@@ -1,7 +1,7 @@
-"""What no query of this planner can say, however certain it looks: a change of the data, a percentage, a median.
+"""Detect questions that this planner cannot answer: a change of the data, a percentage, a median.
 
-Such a question has candidates all the same, because most of its words are linked, and none of them is what was
-asked. The same goes for a query that leaves out a comparison that the question makes. So these are never answered.
+Such a question still has candidates, because most of its words are linked, but none of them is correct. The
+same holds for a query that ignores a comparison of the question. These are never answered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Condition
 from clew_nl2sql.planner.value_linking import ValueMention
 
-CEILING = 0.05  # the certainty of an answer to something else
+CEILING = 0.05  # certainty of an answer to a different question
 
 _TIMES = word_set("date year time day month start end begin from to")
 _CHANGES = word_set("delete drop insert update remove create add alter truncate rename change erase replace")
@@ -24,7 +24,7 @@ _SHARES = word_set("percentage percentages percent proportion proportions fracti
 
 
 def is_beyond(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """Whether the question asks for something that its best candidate cannot be."""
+    """Return whether the question asks for something that its best candidate cannot express."""
     return (
         _changes(reading)
         or _computes(reading)
@@ -37,13 +37,13 @@ def is_beyond(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 
 def _changes(reading: ParsedQuestion) -> bool:
-    """An order to change something, which begins with its verb."""
+    """Return whether the question is a command to change data, which starts with a verb."""
     first = next((at for at, word in enumerate(reading.low) if word not in _POLITE), 0)
     return reading.word(first) in _CHANGES and not _linked(reading, first)
 
 
 def _computes(reading: ParsedQuestion) -> bool:
-    """A figure that is computed from several: of two numbers, or of some rows among all."""
+    """Return whether the question asks for a figure computed from others: of two numbers, or a share of rows."""
     for at, word in enumerate(reading.low):
         if _linked(reading, at):
             continue
@@ -57,7 +57,7 @@ def _computes(reading: ParsedQuestion) -> bool:
 
 
 def _leaves_out(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """A comparison or a proper name that was said, with nothing in the query to show for it."""
+    """Return whether the query ignores a comparison or a proper name."""
     for decision, option in best.assignment.choices:
         number = int(decision.key[1:])
         if not isinstance(option.act, Ignore):
@@ -72,21 +72,21 @@ def _leaves_out(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 
 def _forgets_denial(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """A "not" that denies something, and a query that takes nothing away."""
+    """Return whether the query ignores a negation."""
     if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
         return False
     return any(not _linked(reading, at) for at in reading.denials)
 
 
 def _tells_no_time(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """A "when" whose answer would be no date."""
+    """Return whether a "when" would be answered without a date."""
     columns = [reading.schema.columns[i.column] for i in best.query.select if i.column is not None]
     timed = any(c.kind == "date" or not _TIMES.isdisjoint(c.words) for c in columns)
     return reading.word(0) == "when" and not timed
 
 
 def _forgets_rank(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """ "Who came first?", and a query that tells all of them, or one that has no order."""
+    """Return whether the query ignores a rank: "Who came first?" with all rows, or without an order."""
     words = [at for at, token in enumerate(reading.tokens) if token.kind != "punct"]
     if not words or reading.word(words[-1]) not in ("first", "last"):
         return False
@@ -99,7 +99,7 @@ def _forgets_rank(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 
 def _adds_nothing_up(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """ "The total amount of the orders" where a column is called that, and a query that lists it row by row."""
+    """Return whether the query lists a column row by row for "the total amount of the orders"."""
     query, columns = best.query, reading.schema.columns
     if not reading.within_names or query.group or query.limit or reading.word(1) not in ("is", "was"):
         return False
@@ -117,7 +117,7 @@ def _says_no(condition: Condition) -> bool:
 
 
 def _is_name(reading: ParsedQuestion, value: ValueMention) -> bool:
-    """A value that is quoted, or has a capital inside the question, and is no word for a table or column."""
+    """Return whether a value is quoted or capitalized, and does not name a table or column."""
     capital = value.start > 0 and reading.tokens[value.start].text[:1].isupper()
     if any(m.start < value.end and value.start < m.end for m in reading.mentions):
         return False

@@ -1,7 +1,8 @@
-"""Decisions about values and numbers: which column they filter, or whether they limit or count.
+"""Decisions about values and numbers: the column that they filter, or whether they limit or count.
 
-A value offers the columns that hold it. A number offers the columns named near it, those that its comparison implies
-("older than 30"), those that hold it as a year, a HAVING over a count, and a LIMIT.
+The options of a value are the columns that hold it. The options of a number are the columns named near it,
+those that its comparison implies ("older than 30"), those that hold it as a year, a HAVING over a count, and
+a LIMIT.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _PATTERN = {"part": "%{}%", "weak": "%{}%", "head": "{}%", "tail": "%{}"}
 
 
 def value_decision(reading: ParsedQuestion, number: int) -> Decision:
-    """The columns that a value may filter."""
+    """Return the columns that a value may filter."""
     value = reading.values[number]
     context = reading.context(value.start, value.end)
     likeness = _like_kind(reading, value)
@@ -90,7 +91,7 @@ def _edge_before(reading: ParsedQuestion, at: int) -> str:
 def _naming(
     reading: ParsedQuestion, value: ValueMention, column: int
 ) -> tuple[int | None, Target | None, str]:
-    """The nearest mention that names a value's column, if one does."""
+    """Return the nearest mention that names a value's column, if any."""
     near = near_columns(reading, value.start, value.end, before=3, after=2, each=10)
     for number, target, its_column, place in near:
         mention = reading.mentions[number]
@@ -140,7 +141,7 @@ def _holder_features(
 
 
 def _sort_of(column: SchemaColumn) -> str:
-    """The family of a column, for prepositions: people are from places, things happen in years."""
+    """Return the family of a column, for prepositions: people are from places, things happen in years."""
     for word in ("city", "country", "state", "nationality", "name", "year", "date", "type", "location", "code",
                  "gender", "sex", "status", "language", "month", "title", "position", "category"):  # fmt: skip
         if word in column.words:
@@ -164,7 +165,7 @@ def _held(
     if holder.way == "part":
         pattern = _PATTERN[likeness or "part"].format(holder.value)
         made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
-        if uses:  # what is looked for in may be what is asked for: "publishers whose name contains"
+        if uses:  # the searched column may also be the requested one: "publishers whose name contains"
             free = _v("free", shape, flat)
             made.append(Option("v.like", Filter(holder.column, "like", pattern), (), free))
         return made
@@ -188,7 +189,7 @@ def _v(role: str, shape: list[str], flat: list[str]) -> tuple[str, ...]:
 def _patterned(
     reading: ParsedQuestion, value: ValueMention, context: list[str], likeness: str
 ) -> list[Option]:
-    """Nobody is known to hold it: the columns named near may, equal or by pattern."""
+    """Return options for a value that no column is known to hold: nearby columns, by equality or pattern."""
     made = []
     for number, target, its_column, place in near_columns(reading, value.start, value.end, before=2, after=1):
         column = reading.schema.columns[its_column]
@@ -212,7 +213,7 @@ def _patterned(
 
 
 def amount_decision(reading: ParsedQuestion, number: int) -> Decision:
-    """What a number is for."""
+    """Return the decision about a number."""
     amount = reading.amounts[number]
     context = reading.context(amount.start, amount.start + 1)
     op = "=" if amount.op == "in" else amount.op
@@ -238,13 +239,13 @@ def amount_decision(reading: ParsedQuestion, number: int) -> Decision:
 
 
 def _excluded(option: Option, act: Filter, flat: list[str]) -> Option:
-    """The same condition, on the rows that a negation takes away."""
+    """Return the same condition, on the rows that a negation excludes."""
     features = tuple(f for f in option.features if "|" not in f) + tuple(f"n.exc|{f}" for f in flat)
     return Option("n.exc", act.excluding(), option.uses, features)
 
 
 def _started(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
-    """A code that starts with, ends with or contains a number."""
+    """Return options for a code that starts with, ends with or contains a number."""
     words = reading.low[max(0, amount.start - 4) : amount.start]
     likeness = next((k for w in reversed(words) if (k := _LIKE_WORDS.get(w, "weak")) != "weak"), "")
     if not likeness or amount.explicit:
@@ -267,7 +268,7 @@ def _size(amount: Amount) -> str:
 
 
 def _inner_cues(reading: ParsedQuestion, amount: Amount) -> tuple[str, ...]:
-    """Counting cues that belong to the comparison: "the number of students is more than 5"."""
+    """Return counting cues that belong to the comparison: "the number of students is more than 5"."""
     return tuple(
         f"c{n}"
         for n, c in enumerate(reading.cues)
@@ -284,7 +285,7 @@ def _condition(amount: Amount, column: int, *, flip: bool = False) -> Filter:
 
 
 def _fits(column: SchemaColumn, amount: Amount) -> str:
-    """Whether the column's known values make the comparison plausible."""
+    """Return whether the column's known values make the comparison plausible."""
     numbers = [v for v in column.source.values if isinstance(v, int | float)]
     first = amount.values[0]
     if isinstance(first, str):
@@ -297,7 +298,7 @@ def _fits(column: SchemaColumn, amount: Amount) -> str:
 
 
 def _comparable(column: SchemaColumn, amount: Amount) -> bool:
-    """A number says nothing about a column of words."""
+    """Return whether a number can be compared with the column; it cannot with a column of words."""
     first = amount.values[0]
     if isinstance(first, str) or not column.source.values:
         return True
@@ -341,7 +342,7 @@ def _compared(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[
 
 
 def _implied(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
-    """Columns that the adjective measures, in any table that may be meant."""
+    """Return options for columns that the adjective measures, in any table that may be meant."""
     made = []
     degree = amount.degree
     if not degree and amount.explicit and amount.op != "=" and _size(amount) in ("small", "mid"):
@@ -362,7 +363,9 @@ def _implied(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[O
 
 
 def implied_columns(reading: ParsedQuestion, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
-    """Number and date columns whose names hold a word that the adjective measures; best words first."""
+    """Return number and date columns with a word that the adjective measures in their names; best words
+    first.
+    """
     made: list[tuple[SchemaColumn, bool, int]] = []
     for rank, (word, flip) in enumerate(DEGREES.get(degree, ())):
         for column in reading.schema.columns:
@@ -373,13 +376,13 @@ def implied_columns(reading: ParsedQuestion, degree: str) -> list[tuple[SchemaCo
 
 
 def turned(degree: str, minus: bool) -> bool:
-    """Whether a comparison by an adjective turns round on a column: who is older was born earlier."""
+    """Return whether a column reverses a comparison by an adjective: an older person was born earlier."""
     usual = DEGREES[degree][0][1]
     return minus != usual
 
 
 def table_fit(reading: ParsedQuestion, column: SchemaColumn, prefix: str) -> list[str]:
-    """How a column that nobody named fits the tables that were named."""
+    """Describe how a column that the question does not name relates to the named tables."""
     named = {t for _, t in reading.table_mentions}
     touched = {t.table for m in reading.mentions for t in m.targets if t.quality >= m.best().quality - 1e-9}
     fit = "main" if column.table == reading.main_table else "named" if column.table in named else ""
@@ -387,7 +390,7 @@ def table_fit(reading: ParsedQuestion, column: SchemaColumn, prefix: str) -> lis
 
 
 def _held_numbers(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
-    """Columns that hold the number, or are years when it looks like one, though nothing names them."""
+    """Return options for unnamed columns that hold the number, or hold years if it looks like one."""
     made: list[Option] = []
     first = amount.values[0]
     for column in reading.schema.columns:
@@ -405,7 +408,7 @@ def _held_numbers(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> l
 
 
 def _held_condition(amount: Amount, column: SchemaColumn) -> Filter:
-    """A year against dates that are text matches their beginning."""
+    """Return the condition; a year matches the prefix of dates that are text."""
     first = amount.values[0]
     texts = column.source.values and all(isinstance(v, str) for v in column.source.values[:20])
     if amount.op == "=" and texts and isinstance(first, int) and str(first) not in column.source.values:

@@ -1,7 +1,7 @@
-"""Value linking: pieces of a question that a column holds.
+"""Value linking: find the words of a question that are values of a column.
 
-A quoted string, a capitalised phrase or plain words may equal a value, be known by another name, be spelled
-a little differently, or be a part of values. A quoted string is a value even if no column is known to hold it.
+A quoted string, a capitalized phrase or plain words may equal a value, be an alias of it, differ slightly in
+spelling, or be part of values. A quoted string is a value even if no column is known to hold it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ _PLAIN = re.compile(r"[^\w.]+|\.(?!\d)", re.UNICODE)
 
 
 class ValueMatch(NamedTuple):
-    """A column that holds a value, as the database spells it, and how it was found."""
+    """A column that holds a value, the database's spelling, and the kind of match."""
 
     column: int
-    value: Value | tuple[Value, ...]  # several where the question lists them
+    value: Value | tuple[Value, ...]  # several if the question lists them
     way: str  # exact, lemma, alias, fuzzy, part, guess
 
 
 class ValueMention(NamedTuple):
-    """Tokens `start` to `end` (exclusive) and the columns that hold them."""
+    """Tokens `start` to `end` (exclusive), and the columns that hold them."""
 
     start: int
     end: int
     text: str
     quoted: bool
     holders: tuple[ValueMatch, ...]
-    pairs: tuple[tuple[int, Value, int, Value], ...] = ()  # two columns of one row that hold it between them
+    pairs: tuple[
+        tuple[int, Value, int, Value], ...
+    ] = ()  # two columns of one row that together hold the value
 
 
 class ValueIndex:
@@ -75,12 +77,12 @@ def _index(catalog: Catalog) -> ValueIndex:
     return ValueIndex(prepare(catalog))
 
 
-value_index = CatalogCache(_index)  # the value index of a catalog, kept for the next question
+value_index = CatalogCache(_index)  # cached for the next question
 
 
 @lru_cache(maxsize=100_000)
 def plain(text: str) -> str:
-    """Lower case, words apart by single spaces, no punctuation."""
+    """Return text in lower case, with single spaces and without punctuation."""
     return _PLAIN.sub(" ", text.lower()).strip()
 
 
@@ -90,7 +92,7 @@ def _lemmas(text: str) -> str:
 
 
 def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
-    """Mentions of values, the longest first where they overlap, in order of place."""
+    """Return mentions of values in order of position; where they overlap, the longest is used."""
     found: list[ValueMention] = []
     for at, token in enumerate(tokens):
         spelled = token.kind in ("word", "number") and _is_spelled(tokens, at)
@@ -113,7 +115,7 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
 
 
 def _is_spelled(tokens: list[Token], at: int) -> bool:
-    """Whether a word stands for its letters: "the letter A", "the first letter is A", "starts with A"."""
+    """Return whether a word stands for its letters: "the letter A", "the first letter is A", "starts with A"."""
     before, earlier = [tokens[at - n].low if at >= n else "" for n in (1, 2)]
     if before in _SPELLED_BEFORE or (before == "is" and earlier in ("letter", "character")):
         return True
@@ -121,7 +123,7 @@ def _is_spelled(tokens: list[Token], at: int) -> bool:
 
 
 def _listed(found: list[ValueMention], tokens: list[Token]) -> list[ValueMention]:
-    """Three values or more of one column, one after the other, are one value: any of them."""
+    """Merge three or more adjacent values of one column into one value that matches any of them."""
     lists: list[list[ValueMention]] = []
     for mention in found:
         gap = tokens[lists[-1][-1].end : mention.start] if lists else []
@@ -133,7 +135,7 @@ def _listed(found: list[ValueMention], tokens: list[Token]) -> list[ValueMention
 
 
 def _shared(mentions: list[ValueMention]) -> list[int]:
-    """Columns that hold each of some values whole."""
+    """Return columns that hold each of some values as a whole."""
     held = [[h.column for h in m.holders if h.way != "part"] for m in mentions]
     return [column for column in held[0] if all(column in other for other in held[1:])]
 
@@ -142,7 +144,7 @@ def _joined(mentions: list[ValueMention]) -> ValueMention:
     holders = []
     for column in _shared(mentions):
         each = [next(h for h in m.holders if h.column == column) for m in mentions]
-        values = [h.value for h in each if not isinstance(h.value, tuple)]  # lists are joined once
+        values = [h.value for h in each if not isinstance(h.value, tuple)]  # lists are merged only once
         holders.append(ValueMatch(column, tuple(values), each[0].way))
     text = " ".join(m.text for m in mentions)
     quoted = all(m.quoted for m in mentions)
@@ -175,7 +177,7 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
 
 
 def _people_of(text: str, index: ValueIndex) -> list[ValueMatch]:
-    """A Bangladeshi, an Icelander and an Angolan are of a place whose name they begin with."""
+    """Return places whose names start like a nationality: Bangladeshi, Icelander, Angolan."""
     for ending in ("i", "n", "an", "ian", "ese", "er", "ish"):
         place = text[: -len(ending)]
         if text.endswith(ending) and len(place) >= 4 and place in index.plain:
@@ -184,7 +186,7 @@ def _people_of(text: str, index: ValueIndex) -> list[ValueMatch]:
 
 
 def _in_dates(month: int, index: ValueIndex) -> list[ValueMatch]:
-    """Date columns, with the way in which they write a month: "-03-" or "mar"."""
+    """Return date columns, with their notation of a month: "-03-" or "mar"."""
     short = next(name for name, number in MONTHS.items() if number == month and len(name) == 3)
     found: dict[int, str] = {}
     for column, value, text in index.texts:
@@ -213,7 +215,7 @@ def _quoted(at: int, token: Token, index: ValueIndex) -> ValueMention:
 
 
 def _pairs(text: str, index: ValueIndex) -> list[tuple[int, Value, int, Value]]:
-    """A full name whose first and last part two columns of one table hold."""
+    """Return pairs of columns of one table that hold the first and last part of a full name."""
     words = text.split()
     found: list[tuple[int, Value, int, Value]] = []
     for cut in range(1, len(words)):
@@ -259,7 +261,7 @@ def _spelled(text: str, index: ValueIndex) -> list[ValueMatch]:
 
 
 def _parts(text: str, index: ValueIndex, *, whole_words: bool) -> list[ValueMatch]:
-    """Columns with values that contain the text: the value given is the text itself, to be matched by LIKE."""
+    """Return columns with values that contain the text; the match value is the text itself, for LIKE."""
     counts: dict[int, int] = {}
     padded = f" {text} "
     for column, _, other in index.texts:

@@ -1,5 +1,4 @@
-"""Databases that questions go to, all read-only: SQLite, DuckDB, PostgreSQL, and whatever has the same four
-methods."""
+"""Read-only access to databases: SQLite, DuckDB, PostgreSQL, and any object with the same four methods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""DuckDB, read-only, with external access off: no file, no network, no extension, and no way to switch that back on.
+"""DuckDB, read-only, with external access disabled: no file, network or extension; a query cannot enable it.
 
-One thread of DuckDB per query: rows of a query without ORDER BY then come in one order, and several scans run at
-once anyway. A query that could call a macro of the database's own is refused: macros come before functions."""
+Each query uses one DuckDB thread, so rows without ORDER BY arrive in a stable order; several scans can still
+run concurrently. A query that could call a macro of the database is rejected, because macros take precedence
+over functions.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _KEYS = """
 SELECT constraint_type, table_name, constraint_column_names, referenced_table, referenced_column_names
 FROM duckdb_constraints() WHERE schema_name = 'main' AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY ALL
 """
-_MACROS = "SELECT function_name FROM duckdb_functions() WHERE NOT internal"  # calls nothing that could be one of them
+_MACROS = "SELECT function_name FROM duckdb_functions() WHERE NOT internal"
 
 
 class DuckDBSource:
@@ -51,7 +53,7 @@ class DuckDBSource:
         return f"DuckDBSource({str(self.path)!r})"
 
     def catalog(self) -> Catalog:
-        """Its tables, columns, keys and a sample of values."""
+        """Return the tables, columns, keys and samples of values."""
         import duckdb
 
         try:
@@ -63,7 +65,7 @@ class DuckDBSource:
             ) from error
 
     def explain(self, query: CheckedQuery) -> str:
-        """The plan of DuckDB's own planner."""
+        """Return DuckDB's plan for a query."""
         import duckdb
 
         try:
@@ -71,11 +73,11 @@ class DuckDBSource:
                 _refuse_macros(connection, query.sql)
                 rows = connection.execute(f"EXPLAIN {query.sql}").fetchall()
         except duckdb.Error as error:
-            raise RefusedQueryError(f"DuckDB refuses the query: {_first_line(error)}") from error
+            raise RefusedQueryError(f"DuckDB rejects the query: {_first_line(error)}") from error
         return "\n".join(str(row[-1]) for row in rows)
 
     def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
-        """The rows of a query."""
+        """Return the rows of a query."""
         import duckdb
 
         try:
@@ -84,7 +86,7 @@ class DuckDBSource:
                 names, rows = _fetched(connection, query.sql, max_rows + 1)
         except duckdb.InterruptException as error:
             raise QueryTimeoutError(
-                f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
+                f"the query exceeded its limit of {self._timeout:g} s; ask for less, or raise the timeout"
             ) from error
         except duckdb.Error as error:
             raise QueryFailedError(f"DuckDB failed: {_first_line(error)}") from error
@@ -96,8 +98,8 @@ class DuckDBSource:
     def _connection(self) -> Iterator[Any]:
         import duckdb
 
-        if not self.path.is_file():  # DuckDB would say the same less plainly
-            raise SourceDownError(f"there is no DuckDB file {self.path}")
+        if not self.path.is_file():  # DuckDB's own message is less clear
+            raise SourceDownError(f"the DuckDB file {self.path} does not exist")
         try:
             connection = duckdb.connect(str(self.path), read_only=True, config=dict(SETTINGS))
         except duckdb.Error as error:
@@ -111,7 +113,7 @@ class DuckDBSource:
 
 @contextmanager
 def _limited(connection: Any, seconds: float) -> Iterator[None]:
-    """Stop what runs on a connection after some time."""
+    """Interrupt a connection after some seconds."""
     limit = threading.Timer(seconds, connection.interrupt)
     limit.daemon = True
     limit.start()
@@ -127,8 +129,10 @@ def _refuse_macros(connection: Any, sql: str) -> None:
 
 
 def _fetched(connection: Any, sql: str, count: int | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Names and rows, all or so many. A moment with a time zone comes in UTC: as it is, it needs another package."""
-    described = connection.sql(sql)  # which does not run it
+    """Return names and rows, at most `count`. Timestamps with a time zone are converted to UTC, because
+    DuckDB needs another package to return them unchanged.
+    """
+    described = connection.sql(sql)  # does not execute it
     kinds = [str(kind) for kind in described.types]
     if _ZONED in kinds:
         connection.execute("SET TimeZone = 'UTC'")
@@ -150,7 +154,7 @@ def _catalog(connection: Any, name: str) -> Catalog:
         try:
             with _limited(connection, SECONDS):
                 return ask(sql)
-        except duckdb.Error:  # a view over a file, which may not be read, or one that takes too long
+        except duckdb.Error:  # a view of a file, which may not be read, or a slow view
             return []
 
     primary: set[tuple[str, str]] = set()

@@ -1,6 +1,7 @@
-"""Sources by address: ``sqlite:///file``, ``duckdb:///file``, ``postgresql://user@host/database``, or a plain file.
+"""Open sources by address: ``sqlite:///file``, ``duckdb:///file``, ``postgresql://user@host/database``, or a
+file.
 
-Three slashes and a name are a file of the current folder; four are an absolute path.
+Three slashes start a path relative to the current folder; four start an absolute path.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ SUFFIXES = {".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite", ".duckdb
 
 
 def open_source(address: str | Path, *, timeout: float = 30.0) -> Source:
-    """The source at an address. Nothing is opened yet; a database that is not there is noticed when it is asked."""
+    """Return the source at an address. It connects on first use, so a missing database is reported then."""
     text = str(address)
     kind, split, rest = text.partition("://")
     if not split:
@@ -32,5 +33,5 @@ def open_source(address: str | Path, *, timeout: float = 30.0) -> Source:
 
         return PostgresSource(text, timeout=timeout)
     raise UsageError(
-        f"{text!r} is no source; give sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
+        f"{text!r} is not the address of a source; use sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
     )

@@ -1,13 +1,13 @@
-"""PostgreSQL: a read-only transaction, a statement timeout, and one statement to a message.
+"""PostgreSQL, with a read-only transaction, a statement timeout, and one statement per message.
 
-The transaction is read-only before the first statement, and rolled back after the last. Functions that act outside of
-transactions are the guard's to refuse; a database user without rights to write is still the best fence, and the
-documentation says how to make one. Only the schema ``public`` is looked at.
+The transaction is read-only before the first statement, and is rolled back after the last one. The guard
+rejects functions that act outside transactions. A database user without write privileges is still the best
+protection; the documentation shows how to create one. Only the schema ``public`` is read.
 
-The guard knows functions by name, and here anybody with the right to may define another `lower`. So names mean what
-PostgreSQL itself defines first, and a query that could call a function of the database's own is refused. (What an
-extension brought is not the database's own.) Strings are read as the standard says, whatever the server is set to:
-the guard read them so.
+The guard identifies functions by name, but a database can define another `lower`. Names therefore resolve to
+PostgreSQL's functions first, and a query that could call a user-defined function is rejected. (Functions of
+an extension do not count as user-defined.) String literals follow the SQL standard, independent of server
+settings, as in the guard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
-from clew_nl2sql.sources.postgres_dates import tell_odd_moments
+from clew_nl2sql.sources.postgres_dates import return_odd_dates_as_text
 from clew_nl2sql.sources.protocol import QueryResult, distinct_names
 from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.function_calls import called_names, refuse_defined
@@ -26,7 +26,7 @@ from clew_nl2sql.sql.guard import CheckedQuery
 
 CONNECT_SECONDS = 5
 
-# One worker and one start of every scan: rows without ORDER BY then come in one order.
+# No parallel workers and no synchronized scans, so rows without ORDER BY arrive in a stable order.
 _SETTINGS = (
     "SET LOCAL max_parallel_workers_per_gather = 0",
     "SET LOCAL synchronize_seqscans = off",
@@ -76,7 +76,7 @@ class PostgresSource:
         return "PostgresSource(...)"  # the address may hold a password
 
     def catalog(self) -> Catalog:
-        """Its tables, columns, keys and a sample of values."""
+        """Return the tables, columns, keys and samples of values."""
         import psycopg
 
         try:
@@ -86,27 +86,27 @@ class PostgresSource:
             raise SourceDownError(f"the catalog cannot be read: {_first_line(error)}") from error
 
     def explain(self, query: CheckedQuery) -> str:
-        """The plan of PostgreSQL's own planner."""
+        """Return PostgreSQL's plan for a query."""
         import psycopg
 
         try:
             with self._connection() as connection:
-                _refuse_own_functions(connection, query.sql)  # a plan may be made by calling some
+                _refuse_own_functions(connection, query.sql)  # planning may call functions
                 rows = connection.execute(f"EXPLAIN {query.sql}", prepare=True).fetchall()
         except psycopg.OperationalError as error:
             raise self._lost(error) from error
         except psycopg.Error as error:
-            raise RefusedQueryError(f"PostgreSQL refuses the query: {_first_line(error)}") from error
+            raise RefusedQueryError(f"PostgreSQL rejects the query: {_first_line(error)}") from error
         return "\n".join(row[0] for row in rows)
 
     def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
-        """The rows of a query."""
+        """Return the rows of a query."""
         import psycopg
 
         try:
             with self._connection() as connection:
                 _refuse_own_functions(connection, query.sql)
-                # prepare: the extended protocol takes one statement to a message
+                # prepare: the extended protocol allows only one statement per message
                 cursor = connection.execute(query.sql, prepare=True)
                 names = distinct_names([column.name for column in cursor.description or ()])
                 rows = cursor.fetchmany(max_rows + 1)
@@ -121,7 +121,7 @@ class PostgresSource:
 
         if isinstance(error, psycopg.errors.QueryCanceled):
             return QueryTimeoutError(
-                f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
+                f"the query exceeded its limit of {self._timeout:g} s; ask for less, or raise the timeout"
             )
         return SourceDownError(f"the connection was lost: {_first_line(error)}")
 
@@ -130,7 +130,7 @@ class PostgresSource:
         try:
             import psycopg
         except ModuleNotFoundError as error:
-            raise SourceDownError("PostgreSQL needs a driver: pip install 'psycopg[binary]'") from error
+            raise SourceDownError("PostgreSQL needs a driver; run pip install 'psycopg[binary]'") from error
         try:
             connection = psycopg.connect(
                 self._address,
@@ -141,12 +141,12 @@ class PostgresSource:
             raise SourceDownError(f"PostgreSQL cannot be reached: {_first_line(error)}") from error
         try:
             connection.read_only = True
-            tell_odd_moments(connection)
+            return_odd_dates_as_text(connection)
             for setting in _SETTINGS:
                 connection.execute(setting)
             yield connection
         finally:
-            connection.close()  # without a commit: what was begun is rolled back
+            connection.close()  # without a commit, so the transaction is rolled back
 
 
 def _refuse_own_functions(connection: Any, sql: str) -> None:
@@ -163,9 +163,9 @@ def _catalog(connection: Any) -> Catalog:
 
     def sample(sql: str) -> list[tuple[Any, ...]]:
         try:
-            with connection.transaction():  # a savepoint: an error would end the transaction around it
+            with connection.transaction():  # a savepoint, so an error does not end the transaction
                 return ask(sql)
-        except psycopg.Error:  # values that cannot be compared, a view that fails or takes too long
+        except psycopg.Error:  # values that do not compare, or a view that fails or is slow
             return []
 
     connection.execute(f"SET LOCAL statement_timeout = {int(SECONDS * 1000)}")

@@ -1,6 +1,6 @@
-"""Dates of PostgreSQL that Python has none for: infinity, years before 1 and after 9999. They come as text.
+"""Return PostgreSQL dates that Python cannot represent as text: infinity, years before 1 and after 9999.
 
-One such value would otherwise cost all rows of the query that it is in.
+Otherwise one such value would make the whole query fail.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def tell_odd_moments(connection: Any) -> None:
-    """Let a connection give what it cannot read as a date as PostgreSQL writes it."""
+def return_odd_dates_as_text(connection: Any) -> None:
+    """Make a connection return dates that Python cannot represent as PostgreSQL's text."""
     from psycopg import DataError
     from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
 

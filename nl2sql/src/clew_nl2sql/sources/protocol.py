@@ -1,9 +1,10 @@
-"""What the pipeline asks of a database.
+"""The interface between the pipeline and a database.
 
-A source is opened for each call and closed after it: a pipeline may live for weeks and run on many threads, and a
-database that was away is simply there again. Whatever a driver raises becomes one of four errors of this package,
-because the pipeline goes on differently after each: down (a part of the answer is missing), refused or failed
-(another plan may do better), too slow (it would be again)."""
+A source connects for each call and disconnects after it: a pipeline may run for weeks on many threads, and a
+database that was restarted works again. Driver exceptions become one of four errors of this package, because
+the pipeline handles each differently: down (a part of the answer is missing), rejected or failed (another
+plan may succeed), too slow (a retry would be as slow).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from clew_nl2sql.sql.guard import CheckedQuery
 
 
 class QueryResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows, at most as many as asked for; `truncated` says that there were more."""
+    """At most the requested number of rows; `truncated` is true if the query had more."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -25,28 +26,32 @@ class QueryResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Source(Protocol):
-    """A database. Methods may be called from several threads at once."""
+    """A database. Methods may be called from several threads concurrently."""
 
     @property
     def dialect(self) -> str:
-        """The name of its SQL: sqlite, duckdb or postgres."""
+        """Return the SQL dialect: sqlite, duckdb or postgres."""
         ...
 
     def catalog(self) -> Catalog:
-        """Its tables, columns, keys and a sample of values. SourceDownError if it cannot be reached."""
+        """Return the tables, columns, keys and samples of values; raise SourceDownError if it cannot be
+        reached.
+        """
         ...
 
     def explain(self, query: CheckedQuery) -> str:
-        """Its own plan for a query, which is not executed. RefusedQueryError if it takes none such."""
+        """Return the database's plan for a query, without executing it; raise RefusedQueryError if it is
+        rejected.
+        """
         ...
 
     def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
-        """The rows of a query. QueryFailedError, QueryTimeoutError."""
+        """Return the rows of a query; raise QueryFailedError or QueryTimeoutError."""
         ...
 
 
 def distinct_names(names: list[str]) -> tuple[str, ...]:
-    """Column names as they are, with a number where one repeats, and one where there is none: tables need names."""
+    """Return unique column names: number repeated ones, and name those that are empty."""
     seen: dict[str, int] = {}
     found = []
     for name in names:

@@ -1,7 +1,7 @@
-"""SQLite, read-only twice: the file is opened with ``mode=ro``, and an authorizer lets nothing pass but reading.
+"""SQLite, read-only in two ways: the file is opened with ``mode=ro``, and an authorizer allows only reads.
 
-The authorizer is asked by SQLite itself for every table, column and function of a statement while it is prepared,
-so it sees through whatever the text looks like.
+SQLite calls the authorizer for every table, column and function while it prepares a statement, so the check
+does not depend on how the text is parsed here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER
 """
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
 _DANGEROUS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "randomblob", "zeroblob"}
-_STEPS = 10_000  # virtual machine instructions between two looks at the clock
-_LONGEST = 16_000_000  # bytes of one value, read or computed
+_STEPS = 10_000  # virtual machine instructions between two checks of the clock
+_LONGEST = 16_000_000  # maximum size of one value in bytes, read or computed
 
 
 class SQLiteSource:
@@ -41,7 +41,7 @@ class SQLiteSource:
         return f"SQLiteSource({str(self.path)!r})"
 
     def catalog(self) -> Catalog:
-        """Its tables, columns, keys and a sample of values."""
+        """Return the tables, columns, keys and samples of values."""
         try:
             with closing(self._opened()) as connection:
                 return _catalog(connection, self.path.stem)
@@ -49,16 +49,16 @@ class SQLiteSource:
             raise self._down(error) from error
 
     def explain(self, query: CheckedQuery) -> str:
-        """The plan of SQLite's own planner."""
+        """Return SQLite's plan for a query."""
         try:
             with self._connection() as connection:
                 rows = connection.execute(f"EXPLAIN QUERY PLAN {query.sql}").fetchall()
         except sqlite3.Error as error:
-            raise RefusedQueryError(f"SQLite refuses the query: {error}") from error
+            raise RefusedQueryError(f"SQLite rejects the query: {error}") from error
         return "\n".join(str(row[3]) for row in rows)
 
     def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
-        """The rows of a query."""
+        """Return the rows of a query."""
         try:
             with self._connection() as connection:
                 cursor = connection.execute(query.sql)
@@ -67,7 +67,7 @@ class SQLiteSource:
         except sqlite3.Error as error:
             if "interrupted" in str(error):
                 raise QueryTimeoutError(
-                    f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
+                    f"the query exceeded its limit of {self._timeout:g} s; ask for less, or raise the timeout"
                 ) from error
             raise QueryFailedError(f"SQLite failed: {error}") from error
         return QueryResult(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
@@ -90,7 +90,9 @@ class SQLiteSource:
         connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # notices a file that is none
+            connection.execute(
+                "SELECT count(*) FROM sqlite_master"
+            ).fetchone()  # fails if the file is not a database
         except sqlite3.Error:
             connection.close()
             raise
@@ -101,7 +103,7 @@ class SQLiteSource:
 
 
 def _limit(connection: sqlite3.Connection, seconds: float) -> None:
-    """Stop whatever runs on a connection after some time from now."""
+    """Interrupt statements of a connection some seconds from now."""
     deadline = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
 
@@ -111,7 +113,7 @@ def _catalog(connection: sqlite3.Connection, name: str) -> Catalog:
         _limit(connection, SECONDS)
         try:
             return connection.execute(sql).fetchall()
-        except sqlite3.Error:  # a view over a table that is gone, or one that takes too long
+        except sqlite3.Error:  # a view of a missing table, or a slow view
             return []
         finally:
             connection.set_progress_handler(None, _STEPS)
@@ -140,7 +142,9 @@ def _described(connection: sqlite3.Connection, table: str) -> list[ColumnDescrip
 
 
 def _key(table: Table, column: str, target: Table | None, referred: str | None) -> ForeignKey | None:
-    """A key with the names as their tables spell them; a key to no column means the other table's primary key."""
+    """Return a key with names as its tables spell them. Without a target column, it refers to the primary
+    key.
+    """
     if target is None or not target.columns:
         return None
     primary = next((c.name for c in target.columns if c.primary_key), target.columns[0].name)
@@ -155,7 +159,9 @@ def _spelled(table: Table, name: str) -> str | None:
 
 
 def _only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """SQLite's question about one step of a statement. What is read was checked by name; here it is about doing."""
+    """Allow or deny one action of a statement. The guard has checked the names; this checks the kind of
+    action.
+    """
     if action not in _READING:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _DANGEROUS:

@@ -1,8 +1,9 @@
-"""A table as a catalog holds it: its columns, with a sample of their values, and a sample of its rows.
+"""Build a table of a catalog: its columns with a sample of values, and a sample of rows.
 
-Values are what a question is linked by ("tickets in Lyon"), so the most frequent come first; rows are what a
-planner tries out its proposals on. Of a large table only the beginning is looked at: a catalog must not cost a scan
-of everything. What cannot be sampled (values that do not compare, a view that fails) is there without a sample.
+Questions are linked to values ("tickets in Lyon"), so the most frequent values come first. The planner tests
+its proposals on the rows. Only the beginning of a large table is read, because a catalog must not cost a full
+scan. Tables that cannot be sampled (values that do not compare, a view that fails) are listed without
+samples.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from sqlglot import exp
 
 from clew_nl2sql.planner.catalog import LONGEST_VALUE, SAMPLE_ROWS, Column, Table, Value, kind_of
 
-SAMPLE = 1000  # values of a column
-ROWS = 50_000  # of a table that are looked at
-SECONDS = 5.0  # for one query; a view that takes longer is there without a sample
+SAMPLE = 1000  # values per column
+ROWS = 50_000  # rows that are read per table
+SECONDS = 5.0  # per query; a slower view is listed without a sample
 
-Ask = Callable[[str], list[tuple[Any, ...]]]  # a query's rows; none if it cannot be asked
+Ask = Callable[[str], list[tuple[Any, ...]]]  # returns the rows of a query; none if it fails
 
 
 class ColumnDescription(NamedTuple):
@@ -43,13 +44,13 @@ def sampled_table(
     estimate: int | None = None,
     view: bool = False,
 ) -> Table:
-    """A table with samples; `estimate` is how many rows the database believes there are."""
+    """Return a table with samples; `estimate` is the database's estimate of its number of rows."""
     table = exp.Table(this=exp.to_identifier(name, quoted=True))
     beginning = exp.select(exp.Literal.number(1)).from_(table).limit(ROWS + 1).subquery("beginning")
     counted = ask(exp.select(exp.Count(this=exp.Star())).from_(beginning).sql(dialect))
     count = int(counted[0][0]) if counted else 0
     is_whole = bool(counted) and count <= ROWS
-    ask = ask if counted else _nothing  # it would fail or take too long again
+    ask = ask if counted else _nothing  # the other queries would fail or time out as well
     columns = tuple(_column(ask, dialect, table, column, is_whole) for column in described)
     chosen = [exp.column(column.name, quoted=True) for column in described]
     rows = ask(exp.select(*chosen).from_(table).limit(SAMPLE_ROWS).sql(dialect)) if chosen else []
@@ -101,7 +102,7 @@ def _plain(value: Any) -> Value | None:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else float(value)  # what a run can store
+        return value if -(2**63) <= value < 2**63 else float(value)  # the range that a run can store
     if isinstance(value, float | Decimal):
         return float(value) if isfinite(value) else None
     if isinstance(value, str):

@@ -1,3 +1,3 @@
-"""SQL as a tree: what may be sent (`guard`), and what a query gives back (`outputs`)."""
+"""SQL as syntax trees: which queries are allowed (`guard`), and what their columns are (`output_columns`)."""
 
 from __future__ import annotations

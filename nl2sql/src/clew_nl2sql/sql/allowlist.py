@@ -1,10 +1,12 @@
-"""What a query may be made of: an allowlist of constructs, functions and types.
+"""Constructs, functions and types that a query may contain.
 
-Names are sqlglot's: a construct is the class that the parser makes of it, so one entry covers all dialects.
-Whatever is not listed is refused, also what the next version of the parser learns to read. Left out on purpose:
-anything that writes, locks or configures; anything that stands for a table without being one (table functions,
-files, LATERAL, UNNEST, VALUES); anything that makes rows or long strings out of nothing (generate_series, repeat,
-recursion); anything that looks at the server, the session or the clock of the server's host beyond today's date.
+Names are sqlglot's: a construct is the class that the parser creates, so one entry covers all dialects.
+Everything else is rejected, including constructs that later versions of the parser add. Excluded on purpose:
+
+- anything that writes, locks or configures;
+- anything in place of a table that is not a table (table functions, files, LATERAL, UNNEST, VALUES);
+- anything that generates rows or long strings (generate_series, repeat, recursion);
+- anything that reads the server, the session or the clock, except for the current date.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ CONSTRUCTS = ROOTS | frozenset(
     """.split()  # noqa: SIM905 - a list this long reads better as words
 )
 
-# As sqlglot's class; where it knows no class, as the name in the query (NAMED_FUNCTIONS).
+# sqlglot classes; functions without a class are listed by name (NAMED_FUNCTIONS).
 FUNCTIONS = frozenset(
     """
     Abs ApproxDistinct Avg Ceil Coalesce Concat ConcatWs Count CountIf CurrentDate CurrentTimestamp CumeDist
@@ -40,7 +42,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# By dialect: a name that means nothing to a database may be somebody's own function there.
+# By dialect, because a name that one database does not define may be a user-defined function there.
 NAMED_FUNCTIONS = {
     "sqlite": _words(
         "julianday strftime date datetime time total instr ifnull iif nullif round trunc ltrim rtrim replace"
@@ -62,6 +64,6 @@ TYPES = frozenset(
     """.split()  # noqa: SIM905 - a list this long reads better as words
 )
 
-# Schemas that a table may be named with, and beginnings of names that belong to the database itself.
+# Schemas that may qualify a table, and prefixes of names that the database reserves.
 SCHEMAS = {"sqlite": ("main",), "duckdb": ("main",), "postgres": ("public",)}
 SYSTEM_NAMES = ("sqlite_", "pg_", "duckdb_", "pragma_", "information_schema", "fts5")

@@ -1,8 +1,8 @@
-"""What a query calls, by name: for databases in which somebody may have defined another `lower`.
+"""Find the functions that a query calls, for databases with user-defined functions.
 
-The guard knows functions by name. That name means the database's own function only if nobody has defined one by the
-same name in the database; sources whose databases allow that ask what was defined, and refuse a query that could
-mean it.
+The guard identifies functions by name. A name means the built-in function only if the database does not
+define another one with the same name. Sources whose databases allow this look up the defined functions, and
+reject a query that could call one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clew_nl2sql.errors import SecurityViolationError
 
 
 def called_names(sql: str, dialect: str) -> list[str]:
-    """Every word that stands before a bracket, in lower case: all functions, and a few words more."""
+    """Return every word before an opening parenthesis, in lower case: all functions, and some other words."""
     words = pairwise(sqlglot.tokenize(sql, dialect=dialect))
     return sorted(
         {word.text.lower() for word, after in words if after.text == "(" and word.text.isidentifier()}
@@ -23,8 +23,8 @@ def called_names(sql: str, dialect: str) -> list[str]:
 
 
 def refuse_defined(names: list[str]) -> None:
-    """Refuse a query for the functions that it could mean."""
+    """Raise an error if any user-defined function could be called."""
     if names:
         raise SecurityViolationError(
-            f"{', '.join(sorted(names))}: this database has a function of its own by that name"
+            f"{', '.join(sorted(names))}: this database defines its own function with that name"
         )

@@ -1,20 +1,20 @@
-"""The only way from a proposed query to a database.
+"""Check every proposed query before a database receives it.
 
-A proposal is text from a planner, a model or a user. `check` parses it, refuses what it does not know, renders what
-it understood in the source's dialect, and does all of that again on the text it rendered. What comes out is a
-`CheckedQuery`, and that is what sources take: nobody else makes one.
+A proposal is text from a planner, a model or a user. `check` parses it, rejects everything unknown, renders
+the tree in the source's dialect, and checks the rendered text again. The result is a `CheckedQuery`. Sources
+accept nothing else, and only this module creates one.
 
 Rules:
 
-- One statement, and a SELECT or a set operation at its root.
-- Only constructs, functions and types of `clew_nl2sql.sql.allowlist`, anywhere in the tree.
-- Every table is one that the user may see, or a WITH name in whose scope it stands. Every column is one of what its
-  name means there (`clew_nl2sql.sql.name_resolution`).
-- What exists and is not granted, what is the database's own, and whatever could do more than read is a
-  `SecurityViolationError`. What is merely not there is an `UnknownTableError` or `UnknownColumnError`, which
-  another plan can cure.
+- There is one statement, with a SELECT or a set operation at its root.
+- The tree contains only constructs, functions and types of `clew_nl2sql.sql.allowlist`.
+- Every table is visible to the user, or is a WITH query in scope. Every column belongs to the relation that
+  its name refers to (`clew_nl2sql.sql.name_resolution`).
+- A table that exists and is not granted, a system table, and anything that could do more than read is a
+  `SecurityViolationError`. A name that does not exist is an `UnknownTableError` or `UnknownColumnError`,
+  which another plan may avoid.
 
-The guard does not know whether a query makes sense. The database's EXPLAIN does.
+The guard does not check types or meaning. The database's EXPLAIN does.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from clew_nl2sql.sql.allowlist import (
 )
 from clew_nl2sql.sql.name_resolution import NameCheck
 
-LONGEST = 20_000  # characters; nothing that a person asks needs more
-DEEPEST = 60  # nested nodes' levels of queries and brackets; parsers recurse
+LONGEST = 20_000  # characters; no question needs more
+DEEPEST = 60  # nesting levels of queries and parentheses; parsers recurse
 
 
-# The parser warns of statements that it cannot read; here these are refused, and said so.
+# The parser logs a warning for statements that it cannot parse; here they are rejected with an error.
 logging.getLogger("sqlglot").addFilter(lambda record: "parsing as a 'Command'" not in record.getMessage())
 
 
@@ -64,46 +64,46 @@ class CheckedQuery:
 
 
 def check(proposal: str, visible: Catalog, hidden: frozenset[str] = frozenset()) -> CheckedQuery:
-    """Read a proposal in the catalog's dialect; refuse it, or make it a query.
+    """Parse a proposal in the catalog's dialect; return the checked query, or raise an error.
 
     Args:
         visible: What the user may see.
-        hidden: Tables of the source that the user may not see, so that a forbidden one is told from a misspelled one.
+        hidden: Tables that the user may not see; they distinguish a forbidden table from a misspelled one.
     """
     tree = parse(proposal, visible.dialect)
     Inspection(tree, visible, hidden).run()
     sql = render(tree, visible.dialect)
-    # What is sent is what was rendered, so that is what has to pass.
+    # The rendered text is what is sent, so it must pass the same checks.
     again = parse(sql, visible.dialect)
     tables = Inspection(again, visible, hidden).run()
     return CheckedQuery(sql=sql, dialect=visible.dialect, tables=tables, tree=again)
 
 
 def render(tree: exp.Expression, dialect: str) -> str:
-    """A tree as text. What the dialect cannot say is refused, or something else would be said."""
+    """Return a tree as text; raise an error if the dialect cannot express it, since the meaning would change."""
     try:
         return tree.sql(dialect=dialect, comments=False, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
-        raise InvalidPlanError(f"{dialect} cannot say this: {error}") from error
+        raise InvalidPlanError(f"{dialect} cannot express this query: {error}") from error
 
 
 def parse(proposal: str, dialect: str) -> exp.Expression:
-    """The one query of a text."""
+    """Return the only query of a text."""
     if len(proposal) > LONGEST or "\0" in proposal:
         raise InvalidPlanError("the query is too long, or holds a NUL character; ask for a simpler one")
     try:
         statements = [
             statement
             for statement in sqlglot.parse(proposal, dialect=dialect)
-            if not isinstance(statement, exp.Semicolon | None)  # a comment behind the last one
+            if not isinstance(statement, exp.Semicolon | None)  # a comment after the last statement
         ]
     except SqlglotError as error:
-        told = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]
         if not _BEGINS_LIKE_A_QUERY.match(proposal):
             raise SecurityViolationError(
                 "only a SELECT may be sent, and this does not begin like one"
             ) from error
-        raise InvalidPlanError(f"the query cannot be read as {dialect}: {told}") from error
+        raise InvalidPlanError(f"the query cannot be parsed as {dialect}: {reason}") from error
     except RecursionError as error:
         raise InvalidPlanError("the query is nested too deeply to be read") from error
     if not statements:
@@ -112,7 +112,7 @@ def parse(proposal: str, dialect: str) -> exp.Expression:
         raise SecurityViolationError("there are several statements where one query is allowed")
     root: Any = statements[0]
     if type(root).__name__ not in ROOTS:
-        raise SecurityViolationError(f"only a SELECT may be sent, and this is {_statement(root)}")
+        raise SecurityViolationError(f"expected a SELECT, got {_statement(root)}")
     return root  # type: ignore[no-any-return]
 
 
@@ -131,10 +131,10 @@ class Inspection:
         self._exact = visible.dialect == "postgres"
         self._tables = {self._key(table.name, True): table for table in visible.tables}
         self._hidden = {name.lower() for name in hidden}
-        self._meant: dict[int, Table] = {}  # by the node that names it
+        self._resolved: dict[int, Table] = {}  # by the node that names it
 
     def run(self) -> tuple[str, ...]:
-        """The tables that are read; raises for what may not be there."""
+        """Return the tables that the query reads; raise an error for anything that is not allowed."""
         for node in self._tree.walk():
             self._construct(node)
         for query in self._tree.find_all(exp.Query):
@@ -142,10 +142,10 @@ class Inspection:
                 raise InvalidPlanError("the query is nested too deeply")
         for table in self._tree.find_all(exp.Table):
             self._table(table)
-        NameCheck(self._dialect, self._meant).query(self._tree)
-        return tuple(sorted({table.name for table in self._meant.values()}))
+        NameCheck(self._dialect, self._resolved).query(self._tree)
+        return tuple(sorted({table.name for table in self._resolved.values()}))
 
-    # -- what it is made of ------------------------------------------------------------------------------------
+    # -- constructs ---------------------------------------------------------------------------------------------
 
     def _construct(self, node: Any) -> None:
         kind = type(node).__name__
@@ -177,7 +177,7 @@ class Inspection:
         elif isinstance(node, exp.SetOperation):
             odd = given - {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
         elif isinstance(node, exp.With):
-            odd = given - {"expressions"}  # RECURSIVE has no end that anybody could promise
+            odd = given - {"expressions"}  # RECURSIVE may never end
         elif isinstance(node, exp.Column):
             odd = given - {"this", "table"}
         elif isinstance(node, exp.CTE):
@@ -192,7 +192,7 @@ class Inspection:
     def _table(self, table: exp.Table) -> None:
         odd = {name for name, value in table.args.items() if value not in (None, [], False)}
         if not isinstance(table.this, exp.Identifier) or odd - {"this", "alias", "db", "joins"}:
-            raise SecurityViolationError(f"{table.sql(self._dialect)[:60]!r} is no table")
+            raise SecurityViolationError(f"{table.sql(self._dialect)[:60]!r} is not a table")
         name = table.name
         schema = table.text("db")
         if schema and schema.lower() not in SCHEMAS.get(self._dialect, ()):
@@ -200,18 +200,18 @@ class Inspection:
         key = self._key(name, table.this.quoted)
         if not schema and any(self._key(cte, True) == key for cte in _ctes_in_scope(table)):
             if key in self._tables or name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES):
-                raise InvalidPlanError(f"a WITH query is called {name}, like a table; give it another name")
+                raise InvalidPlanError(f"a WITH query has the name of the table {name}; rename it")
             return
         if key in self._tables:
-            self._meant[id(table)] = self._tables[key]
+            self._resolved[id(table)] = self._tables[key]
         elif name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES):
             raise SecurityViolationError(f"the table {name} may not be read")
         elif not name.replace("_", "").replace(" ", "").isalnum():
             raise SecurityViolationError(
-                f"{name!r} is no table of this source"
-            )  # a file's name, to some databases
+                f"{name!r} is not a table of this source"
+            )  # some databases would read a file of that name
         else:
-            raise UnknownTableError(f"there is no table {name}")
+            raise UnknownTableError(f"the table {name} does not exist")
 
     def _key(self, name: str, quoted: bool) -> str:
         return name if self._exact and quoted else name.lower()
@@ -235,7 +235,7 @@ _SELECT_PARTS = {
 
 
 def _ctes_in_scope(node: exp.Expression) -> Iterator[str]:
-    """Names of the WITH queries that a table at this place may mean: those before its own, and those around it."""
+    """Return the names of the WITH queries in scope: those before its own, and those of enclosing queries."""
     child: Any = node
     parent: Any = node.parent
     while parent is not None:
@@ -252,7 +252,7 @@ def _ctes_in_scope(node: exp.Expression) -> Iterator[str]:
 
 
 def depth_of(node: Any) -> int:
-    """How many queries there are around one."""
+    """Return the number of enclosing queries."""
     depth = 0
     parent: Any = node.parent
     while parent is not None:

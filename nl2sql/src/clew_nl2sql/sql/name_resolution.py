@@ -1,18 +1,17 @@
-"""Which columns a name may mean, where it stands.
+"""Resolve the column names of a query.
 
-A name is looked up as databases do it: in the relations of its own query, then in those of the queries around it. So
-`o.total` is a column of whatever `o` is there, and of nothing else. That is more than tidiness: to PostgreSQL
-``o.anything`` is a call of the function ``anything`` with the row `o`, if there is no such column.
+A name is resolved as databases do it: first in the relations of the same query, then in those of the enclosing
+queries. So `o.total` must be a column of the relation `o`. This is a security rule: in PostgreSQL, if the
+column does not exist, ``o.anything`` calls the function ``anything`` with the row `o`.
 
 Rules:
 
-- A qualified column is one of the relation that its qualifier means: a table's own, or an output of a subquery or of a
-  WITH query.
-- An unqualified one is a column of some relation in sight, or a name that the SELECT gives, where its dialect lets
-  that be used.
-- A subquery in FROM sees what is around its query, and not its neighbours.
+- A qualified column belongs to the relation of its qualifier: a table, a subquery or a WITH query.
+- An unqualified column belongs to a relation in scope, or is an alias of the SELECT, where the dialect allows
+  that.
+- A subquery in FROM sees the enclosing queries, but not its siblings.
 
-What types columns have, and whether a name is ambiguous, is the database's to say.
+The database checks types and ambiguous names.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from sqlglot import exp
 from clew_nl2sql.errors import UnknownColumnError
 from clew_nl2sql.planner.catalog import Table
 
-Names = tuple[str, ...]  # of a relation's columns, in lower case, in their order
-Relations = dict[str, Names]  # by qualifier; those that have none are numbered
+Names = tuple[str, ...]  # column names of a relation, in lower case and in order
+Relations = dict[str, Names]  # by qualifier; relations without one are numbered
 Scopes = tuple[Relations, ...]  # innermost first
 
 
 class NameCheck:
-    """Looks every column of a query up; `tables` holds what each table node of the query means."""
+    """Resolves every column of a query; `tables` maps the table nodes of the query to tables."""
 
     def __init__(self, dialect: str, tables: Mapping[int, Table]) -> None:
         self._dialect = dialect
@@ -39,7 +38,7 @@ class NameCheck:
         self._aliases_anywhere = dialect != "postgres"
 
     def query(self, node: Any, outer: Scopes = (), known: Mapping[str, Names] | None = None) -> Names:
-        """Check a query and all inside it; the names of its columns."""
+        """Check a query and its subqueries; return the names of its columns."""
         known = dict(known or {})
         for cte in node.args["with_"].expressions if node.args.get("with_") else ():
             known[cte.alias.lower()] = _renamed(self.query(cte.this, outer, known), cte)
@@ -72,7 +71,7 @@ class NameCheck:
         return tuple(name for p in select.expressions for name in _outputs(p, here))
 
     def _tail(self, node: Any, outputs: Names, outer: Scopes, known: Mapping[str, Names]) -> None:
-        """ORDER BY and LIMIT behind a set operation or a bracket: they see its columns."""
+        """Check ORDER BY and LIMIT after a set operation or parentheses; they see its columns."""
         for part in ("order", "limit", "offset"):
             if node.args.get(part):
                 self._expression(node.args[part], ({"": outputs}, *outer), known, frozenset())
@@ -92,7 +91,7 @@ class NameCheck:
             return
         inside = node.this
         if isinstance(inside, exp.Table) or (isinstance(inside, exp.Subquery) and not _is_query(inside)):
-            within: Relations = {}  # a join in brackets
+            within: Relations = {}  # a join in parentheses
             self._relation(inside, within, outer, known)
             self._joins(node.args.get("joins") or [], within, outer, known)
             if not node.alias:
@@ -128,7 +127,7 @@ class NameCheck:
             elif not isinstance(found.this, exp.Star):
                 self._look_up(found.table, found.name, scopes, aliases, found)
             elif found.table and not any(found.table.lower() in scope for scope in scopes):
-                raise UnknownColumnError(f"{found.sql(self._dialect)}: nothing is called {found.table} here")
+                raise UnknownColumnError(f"{found.sql(self._dialect)}: {found.table} is not defined here")
 
     def _look_up(self, qualifier: str, name: str, scopes: Scopes, aliases: frozenset[str], node: Any) -> None:
         wanted = name.lower()
@@ -136,16 +135,16 @@ class NameCheck:
             if wanted in aliases or any(wanted in columns for scope in scopes for columns in scope.values()):
                 return
             quoted = "; text stands in single quotes" if _is_quoted(node) else ""
-            raise UnknownColumnError(f"there is no column {name}{quoted}")
+            raise UnknownColumnError(f"the column {name} does not exist{quoted}")
         meant = next((scope[qualifier.lower()] for scope in scopes if qualifier.lower() in scope), None)
         if meant is None:
-            raise UnknownColumnError(f"{node.sql(self._dialect)}: nothing is called {qualifier} here")
+            raise UnknownColumnError(f"{node.sql(self._dialect)}: {qualifier} is not defined here")
         if wanted not in meant:
-            raise UnknownColumnError(f"there is no column {name} in {qualifier}")
+            raise UnknownColumnError(f"the column {name} does not exist in {qualifier}")
 
 
 def _own(node: Any) -> Iterator[Any]:
-    """The columns of an expression, and the queries inside it, which have columns of their own."""
+    """Yield the columns of an expression, and its subqueries without their columns."""
     if not isinstance(node, exp.Expression):
         return
     if isinstance(node, exp.Query | exp.Column):
@@ -168,14 +167,14 @@ def _is_quoted(node: Any) -> bool:
 
 
 def _renamed(names: Names, node: Any) -> Names:
-    """A relation's columns after ``AS x(a, b)``: the first ones have new names."""
+    """Return a relation's columns after ``AS x(a, b)``, which renames the first ones."""
     alias = node.args.get("alias")
     given = tuple(c.name.lower() for c in (alias.args.get("columns") or ())) if alias else ()
     return (*given, *names[len(given) :])
 
 
 def _outputs(projection: Any, here: Relations) -> Iterator[str]:
-    """What one part of a SELECT list is called; databases name what is computed by its function."""
+    """Yield the names of one element of a SELECT list; databases name a computed column after its function."""
     if projection.alias:
         yield projection.alias.lower()
         return

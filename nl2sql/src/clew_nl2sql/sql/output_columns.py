@@ -1,7 +1,8 @@
-"""What the columns of a query's result are: something that was read, something that was computed, or a count.
+"""Classify the columns of a result: read from a table, computed, or a count.
 
-Only what was read can join two results; a sum that happens to equal an id cannot. A count of nothing is 0, while
-the sum of nothing is nothing, so the two are told apart."""
+Only a column that was read can join two results; a sum that happens to equal an id cannot. A count of no rows
+is 0, while a sum of no rows is None, so counts are a separate class.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ Role = Literal["attribute", "measure", "count"]
 
 
 def roles_of(tree: exp.Expression) -> list[tuple[Role, str]]:
-    """Role and table of each column of the result; fewer where a star stands for several."""
+    """Return role and table of each column of the result; fewer if a star stands for several columns."""
     select: Any = tree
     while isinstance(select, exp.SetOperation | exp.Subquery):
         select = select.this
@@ -34,7 +35,7 @@ def roles_of(tree: exp.Expression) -> list[tuple[Role, str]]:
 
 
 def is_ordered(tree: exp.Expression) -> bool:
-    """Whether the query says in which order its rows come."""
+    """Return whether the query defines the order of its rows."""
     root: Any = tree
     while isinstance(root, exp.Subquery):
         if root.args.get("order"):
