@@ -30,9 +30,11 @@ FORBIDDEN = {  # pattern: what to write instead
     r"\b(mend|mended|mends)\b": "fix",
     r"\bto be had\b|\bin other words\b|\bthe very\b|\bhalf way\b|\bwhat there is\b": "available; the same; partway",
     r"\b(does|do) not fit\b": "does not match",
+    r"\blet(s)? go of\b": "release, close",
+    r"\b(put|take|taken|takes) back\b": "restore, roll back",
+    r"\bunbroken\b|\bsound\b": "uninterrupted; valid, intact",
 }
 SUSPECT = (
-    r"\blet(s)? go of\b",
     r"\btold\b",
     r"\b([Ss]omebody|[Nn]obody|[Ww]hoever)\b",
     r"\b[Ww]hatever\b",
@@ -40,10 +42,8 @@ SUSPECT = (
     r"\banew\b|\bmeanwhile\b",
     r"\bunder way\b",
     r"\b(is|are) (there|kept)\b",
-    r"\b(put|take|taken|takes) back\b",
     r"\bof (its|their|one's) own\b",
     r"\bmeet(s)?\b",
-    r"\bunbroken\b|\bsound\b",
 )
 
 

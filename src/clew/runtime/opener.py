@@ -43,7 +43,7 @@ from clew.runtime.log.fingerprints import (
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
 from clew.runtime.log.repository import RunRepository, fresh_owner
-from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step
+from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, input_values
 from clew.runtime.log.run_log import RunLog, fill, graph_at
 from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults, without_unknown
 from clew.runtime.ownership import Ownership
@@ -116,7 +116,7 @@ class RunOpener(Ownership):
         run_id = new_run_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
-        given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
+        given, seeded = check_values(self.graph, values if type(values) is dict else input_values(self.graph, values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
             values=seeded if seeded is not values else dict(seeded),
@@ -131,17 +131,6 @@ class RunOpener(Ownership):
         return self._session(
             run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
         )
-
-    def _mapping(self, values: Any) -> Mapping[str, Any]:
-        """Return input values as a mapping; None and instances of the state schema are valid too."""
-        if values is None:
-            return {}
-        if isinstance(values, Mapping):
-            return values
-        schema = self.graph.schema
-        if schema is None or not isinstance(values, schema.cls):
-            raise InputError(f"values must map names to values, got {values!r}")
-        return schema.given(values)
 
     def _from_state(
         self,

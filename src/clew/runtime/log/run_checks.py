@@ -40,3 +40,15 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def input_values(graph: Graph, values: Any) -> Mapping[str, Any]:
+    """Return input values as a mapping; None and instances of the state schema are valid too."""
+    if values is None:
+        return {}
+    if isinstance(values, Mapping):
+        return values
+    schema = graph.schema
+    if schema is None or not isinstance(values, schema.cls):
+        raise InputError(f"values must map names to values, got {values!r}")
+    return schema.given(values)

@@ -87,7 +87,7 @@ class RunLog(msgspec.Struct):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):
                 raise RunStateError(
                     f"run {run!r} asks nothing: its last answer was kept, and it has not gone on yet; "
-                    f"engine.resume({run!r}) goes on with that answer"
+                    f"engine.resume({run!r}) continues with that answer"
                 )
             if not asked:
                 raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")

@@ -191,7 +191,7 @@ _links: WeakSet[StoreConnection] = WeakSet()
 
 
 def _seconds(timeout: Any) -> int:
-    """Return a timeout of a connection; 0 if there is none, or the server's driver does not know it either."""
+    """Return a timeout in whole seconds; 0 if it is missing or invalid."""
     try:
         return max(0, int(float(timeout)))
     except (ValueError, OverflowError):
