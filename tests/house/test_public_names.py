@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import clew
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
 
 # Edit here, and in CHANGELOG.md, when the public API changes.
 PUBLIC = {
@@ -56,9 +57,9 @@ PUBLIC = {
 }
 
 PACKAGES = sorted(
-    ".".join(file.parent.relative_to(SRC).parts)
+    ".".join(file.parent.relative_to(ROOT / "src").parts)
     for file in SRC.glob("clew/*/**/__init__.py")
-    if not any(part.startswith("_") for part in file.parent.relative_to(SRC).parts)
+    if not any(part.startswith("_") for part in file.parent.relative_to(ROOT / "src").parts)
 )
 
 
@@ -84,3 +85,15 @@ def test_package_declares_its_names(package: str) -> None:
     module = importlib.import_module(package)
     assert hasattr(module, "__all__"), f"{package} has no __all__"
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_every_class_has_its_own_name() -> None:
+    """Two classes of one name confuse readers. Specifications name `GraphState` and `Checkpoint` twice."""
+    names: dict[str, list[str]] = {}
+    for package in (ROOT / "src", ROOT / "nl2sql" / "src"):
+        for file in sorted(package.rglob("*.py")):
+            for part in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(part, ast.ClassDef):
+                    names.setdefault(part.name, []).append(file.relative_to(ROOT).as_posix())
+    twice = {name: files for name, files in names.items() if len(files) > 1}
+    assert set(twice) == {"GraphState", "Checkpoint"}, twice

@@ -116,7 +116,9 @@ class RunOpener(Ownership):
         run_id = new_run_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
-        given, seeded = check_values(self.graph, values if type(values) is dict else input_values(self.graph, values))
+        given, seeded = check_values(
+            self.graph, values if type(values) is dict else input_values(self.graph, values)
+        )
         seed = self._seed(run_id)
         start = GraphState.assemble(
             values=seeded if seeded is not values else dict(seeded),

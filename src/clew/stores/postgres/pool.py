@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _IDLE = 0  # libpq's PQTRANS_IDLE: no transaction is open
 
 
-class Session:
+class PooledConnection:
     """A connection and its cursor."""
 
     loan: Loan | None = None  # the latest
@@ -67,7 +67,7 @@ class Loan:
     __slots__ = ("session", "turn")
 
     def __init__(self) -> None:
-        self.session: Session | None = None
+        self.session: PooledConnection | None = None
         self.turn: LockType | None = None  # released when a connection may be available
 
 
@@ -82,12 +82,12 @@ class Pool:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._turns: list[LockType] = []  # of waiting callers
-        self._idle: list[Session] = []
-        self.sessions: set[Session] = set()
+        self._idle: list[PooledConnection] = []
+        self.sessions: set[PooledConnection] = set()
         self._opening: set[Loan] = set()
         self._is_closed = False
 
-    def take(self, loan: Loan) -> Session | None:
+    def take(self, loan: Loan) -> PooledConnection | None:
         """Take a connection, or return None if the pool is closed. Raise the error of `connect`."""
         while True:
             with self._lock:
@@ -108,7 +108,7 @@ class Pool:
                 turn.acquire()
                 self._turns.append(turn)
             turn.acquire()
-        loan.session = session = Session(self._connect())
+        loan.session = session = PooledConnection(self._connect())
         session.loan = loan
         with self._lock:
             self.sessions.add(session)
@@ -135,7 +135,7 @@ class Pool:
                 _wake(self._turns[0])
                 del self._turns[0]
 
-    def _drop(self, session: Session) -> None:
+    def _drop(self, session: PooledConnection) -> None:
         self.sessions.discard(session)
         session.db.close()
 
@@ -169,4 +169,4 @@ def _wake(turn: LockType) -> None:
         turn.release()
 
 
-_inherited: list[Session] = []  # never closed: closing one would end the session of the parent
+_inherited: list[PooledConnection] = []  # never closed: closing one would end the session of the parent

@@ -62,7 +62,7 @@ from clew.stores.sqlite.file import (
 )
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners, checked_owner
-from clew.stores.sqlite.transactions import Transaction, Translated, clean
+from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
 
@@ -468,11 +468,11 @@ class SQLiteStore:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])
 
-    def _writing(self, what: str, *, wait: bool = True) -> Transaction:
-        return Transaction(self, what, "BEGIN IMMEDIATE", waits=wait or not self.defers)
+    def _writing(self, what: str, *, wait: bool = True) -> SQLiteTransaction:
+        return SQLiteTransaction(self, what, "BEGIN IMMEDIATE", waits=wait or not self.defers)
 
-    def _reading(self, what: str) -> Transaction:
-        return Transaction(self, what, "BEGIN")
+    def _reading(self, what: str) -> SQLiteTransaction:
+        return SQLiteTransaction(self, what, "BEGIN")
 
     def _translated(self, what: str) -> Translated:
         return Translated(self, what)

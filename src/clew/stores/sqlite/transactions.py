@@ -71,7 +71,7 @@ class Translated:
             raise self._store._explained(error, self._what) from error
 
 
-class Transaction:
+class SQLiteTransaction:
     """A transaction that commits at the end of its block and rolls back if the block raises.
 
     Without `waits`, the commit does not wait for the disk.
