@@ -58,7 +58,7 @@ PUBLIC = {
 
 PACKAGES = sorted(
     ".".join(file.parent.relative_to(ROOT / "src").parts)
-    for file in SRC.glob("clew/*/**/__init__.py")
+    for file in (ROOT / "src").glob("clew/*/**/__init__.py")
     if not any(part.startswith("_") for part in file.parent.relative_to(ROOT / "src").parts)
 )
 
