@@ -75,9 +75,7 @@ def test_a_call_has_a_name_of_its_own(name: Any) -> None:
 
     error = Engine(Graph([act])).run({"x": 1}).error
     assert isinstance(error, ValueError)
-    assert str(error).startswith(
-        f"ctx.record takes a name for the call, text that does not begin with 'clew.', not {name!r}"
-    )
+    assert f"got {name!r}" in str(error)
 
 
 @pytest.mark.parametrize(

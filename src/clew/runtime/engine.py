@@ -119,7 +119,7 @@ class Engine:
             if self.graph.has_async_nodes:
                 import asyncio
 
-                return streams.begun(
+                return streams.start(
                     streams.from_thread(
                         lambda: asyncio.run(execution.adrive_session(session)),
                         events,
@@ -127,7 +127,7 @@ class Engine:
                         free,
                     )
                 )
-            return streams.begun(streams.from_driver(execution.steps_of(session), events, free))
+            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
         except BaseException as error:
             free(error)
             raise

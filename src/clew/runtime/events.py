@@ -85,7 +85,7 @@ class Listeners:
     def __bool__(self) -> bool:
         return bool(self._listeners)
 
-    def tell(self, event: Event) -> None:
+    def send(self, event: Event) -> None:
         """Send an event to all listeners; remove a listener that raises."""
         for listener in tuple(self._listeners):
             try:

@@ -84,9 +84,9 @@ class RunExecution:
         """Cancel a session, from any thread."""
         if session is not None:
             session.cancelled = True
-            nudge = session.on_tell
-            if nudge is not None:
-                nudge()
+            wake = session.wake_driver
+            if wake is not None:
+                wake()
 
     def resumed(
         self, hold: Hold, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
@@ -241,7 +241,7 @@ class RunExecution:
             self.leave(session)
         result.failures = (Failure(error),)
         if session.listening:
-            session.tell_rest()
+            session.send_events()
             session.announce(
                 "run_finished", result.last_step, status="failed", error=error, metrics=result.metrics
             )
@@ -313,7 +313,7 @@ class RunExecution:
 
     def _announce_end(self, session: Session, result: RunResult) -> None:
         if session.listening:
-            session.tell_rest()
+            session.send_events()
             step = session.machine.root.step
             session.announce(
                 "run_finished", step, status=result.status, error=result.error, metrics=result.metrics

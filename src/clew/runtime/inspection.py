@@ -103,7 +103,7 @@ class RunInspection:
                 self._opener.release(run_id, fence, owner)
         if self._listeners:
             event = Event("checkpoint", run_id, number, "", self._settings.clock.time(), {"label": label})
-            Listeners(self._listeners).tell(event)
+            Listeners(self._listeners).send(event)
         return next(c for c in self.history(run_id) if c.step_id == number)
 
     def why(self, run_id: str, target: str) -> Why:

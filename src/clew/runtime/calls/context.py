@@ -100,7 +100,7 @@ class RunContext:
     def emit(self, name: str, data: Any = None) -> None:
         if not isinstance(name, str):
             raise ValueError(f"ctx.emit expects an event name (a str), got {name!r}")
-        self._host.tell("emitted", self._item, name=name, data=data)
+        self._host.send_event("emitted", self._item, name=name, data=data)
 
     def interrupt(self, question: Any) -> Any:
         scope = self._scope()

@@ -49,7 +49,7 @@ class RecordingHost(Protocol):
     writer: LogWriter
     off_loop: Any  # threads that wait for the store; None without an event loop
 
-    def tell(self, kind: Any, item: Item, **data: Any) -> None:
+    def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event to the listeners."""
 
     def keep(self, entry: Any) -> None:
@@ -77,7 +77,7 @@ class Host:
         self.settings = settings
         self.clock: Clock = settings.clock
 
-    def tell(self, kind: Any, item: Item, **data: Any) -> None:
+    def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread. A plain host has no listeners."""
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
@@ -126,13 +126,13 @@ class Host:
             except StopIteration as stop:
                 return chunks if stop.value is None else stop.value
             chunks.append(chunk)
-            self.tell("chunk", item, chunk=chunk)
+            self.send_event("chunk", item, chunk=chunk)
 
     async def _async_chunks(self, item: Item, generator: Any) -> Any:
         chunks: list[Any] = []
         async for chunk in generator:
             chunks.append(chunk)
-            self.tell("chunk", item, chunk=chunk)
+            self.send_event("chunk", item, chunk=chunk)
         return chunks
 
 

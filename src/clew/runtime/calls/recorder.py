@@ -133,7 +133,7 @@ class Recorder:
                 and same(found.request, call.request)
                 and (found.error is None or self._is_raised_again(found))
             ):
-                self._session.tell("call_recorded", item, name=name, reused=True)
+                self._session.send_event("call_recorded", item, name=name, reused=True)
                 return answer(found, item, self._session.run_id)
         self._check(call, (args, kwargs), "request")  # before the call has an effect
         if is_async(fn):  # its errors are raised where it is awaited
@@ -318,13 +318,13 @@ class Recorder:
         if self._put(call, response, error):
             if not call.name.startswith(OWN):
                 self._session.writer.ensure()
-            self._kept(call)
+            self._announce(call)
 
     async def _akeep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
         """`_keep` that does not block the event loop."""
         if self._put(call, response, error, awaited=True):
             await self._session.settle()
-            self._kept(call)
+            self._announce(call)
 
     def _put(
         self, call: _PendingCall, response: Any, error: BaseException | None, *, awaited: bool = False
@@ -358,10 +358,10 @@ class Recorder:
             session.keep(made)  # under the lock, because a gap in the numbers means a lost entry
         return True
 
-    def _kept(self, call: _PendingCall) -> None:
+    def _announce(self, call: _PendingCall) -> None:
         if not call.name.startswith(OWN):
             reach("after-journal")
-        self._session.tell("call_recorded", call.item, name=call.name, reused=False)
+        self._session.send_event("call_recorded", call.item, name=call.name, reused=False)
 
 
 def answer(call: RecordedCall, item: Item, run_id: str) -> Any:

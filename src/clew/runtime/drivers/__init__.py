@@ -1,4 +1,4 @@
-"""Drivers: they execute the items of a session, blocking or on an event loop."""
+"""Drivers execute the items of a session, in the calling thread or on an event loop."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The asyncio driver: runs a machine on the caller's event loop.
+"""The asyncio driver: execute a session on the caller's event loop.
 
-An async node that is alone is awaited inline, without a task; nodes that run beside others are tasks. A sync node
-that is alone runs inline, on the loop's thread, as it would in the blocking driver; beside others it goes to an
-executor. One timer stands for all deadlines: setting one for each item would cost more than the engine.
+If only one item can run, it runs inline: an async node is awaited without a task, and a sync node runs on the thread of
+the loop. If several items can run, async nodes become tasks and sync nodes go to an executor. All deadlines share one
+timer, because a timer for each item would cost more than the rest of the engine.
 
-The loop never waits for the store. What it does not take at once is written by a thread, in order, and the driver
-awaits that before it goes on to what builds on it; tasks that are under way go on meanwhile. Exceptions are sync nodes
-that run inline, and calls that a node records or a transaction that it makes without awaiting: they wait in place.
+The loop does not wait for the store. If a write would wait, a thread does it, in order, and the driver awaits it before
+it starts dependent work; running tasks continue. Exceptions, which wait on the loop: sync nodes that run inline, and
+sync recorded calls and transactions of async nodes.
 """
 
 from __future__ import annotations
@@ -35,32 +35,34 @@ _NEVER = float("inf")
 
 
 class AsyncioDriver:
-    """One session, driven on an event loop."""
+    """Executes one session on an event loop."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._loop = loop = asyncio.get_running_loop()
-        # without a factory the loop's own method would only add a call
+        # without a task factory, loop.create_task would only add a call
         self._new_task: Callable[..., asyncio.Task[Any]] = (
             partial(asyncio.Task, loop=loop) if loop.get_task_factory() is None else loop.create_task
         )
         self._epoch = session.clock.time() - session.clock.monotonic()
         self._tasks: dict[Item, asyncio.Future[Any]] = {}
-        self._news: asyncio.Future[None] | None = None
+        self._wakeup: asyncio.Future[None] | None = None
         self._alarm: tuple[float, asyncio.TimerHandle] | None = None
         self._threads: DaemonThreadPool | None = None
         self._driver: asyncio.Task[Any] | None = None
-        self._began = 0.0  # when the inline call began
-        self._limit: float | None = None  # how long the inline call may take
+        self._began = 0.0  # start of the inline call
+        self._limit: float | None = None  # timeout of the inline call
         self._interrupted = (
-            False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+            False  # this driver cancelled the inline call: it timed out, or the run was cancelled
         )
-        self._cancelling = 0  # how often the caller's task had been cancelled before
-        self._broken: BaseException | None = None  # something went wrong that is not a node's error
-        self._may_be_short = not (session.settings.check_mutation or session.clock.virtual or session.reuse)
+        self._cancelling = 0  # earlier cancellations of the caller's task
+        self._broken: BaseException | None = None  # an error that no node raised
+        self._allows_fast_path = not (
+            session.settings.check_mutation or session.clock.virtual or session.reuse
+        )
 
     async def drive(self) -> None:
-        """Run until nothing can go on by itself."""
+        """Run until no item can start and none is running."""
         session = self._session
         machine, most = session.machine, session.settings.max_concurrent_nodes
         tasks, outbox, writer = self._tasks, machine.outbox, session.writer
@@ -69,11 +71,11 @@ class AsyncioDriver:
         self._driver = asyncio.current_task()
         assert self._driver is not None
         self._cancelling = self._driver.cancelling()
-        session.on_tell = self._nudge
+        session.wake_driver = self._nudge
         if session.clock.virtual:
             from clew.runtime.drivers.sleep import SleepingNodes
 
-            session.naps = SleepingNodes(session, self._nudge)
+            session.sleeping_nodes = SleepingNodes(session, self._nudge)
         try:
             while not session.cancelled:
                 if self._broken is not None:
@@ -82,13 +84,13 @@ class AsyncioDriver:
                     session.flush()
                 if writer.is_behind:
                     await settle(session)
-                if not tasks and not session.timers and self._may_be_short and machine.enter_fast_path():
+                if not tasks and not session.timers and self._allows_fast_path and machine.enter_fast_path():
                     await self._run_fast_path()
-                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                    if outbox:  # for example a retry, which becomes a timer in flush
                         continue
                 item = session.take() if len(tasks) < most else None
                 if item is not None:
-                    if outbox:  # that it has started is told before anything that it tells
+                    if outbox:  # send the start event before events of the node
                         await self._flush()
                     if not tasks and (
                         most == 1 or not (machine.has_more or session.next_timer() is not None)
@@ -99,17 +101,17 @@ class AsyncioDriver:
                         while len(tasks) < most and (item := session.take()) is not None:
                             if outbox:
                                 await self._flush()
-                            self._start(item)  # nothing else happens between the items of a fan-out
+                            self._start(item)  # start the whole fan-out at once
                 elif outbox:
-                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
+                    continue  # a subgraph failed on entry; its retry becomes a timer in flush
                 elif tasks or session.timers:
                     await self._wait()
                 else:
                     break
         finally:
-            session.on_tell = None
-            if session.naps is not None:
-                session.naps.close()
+            session.wake_driver = None
+            if session.sleeping_nodes is not None:
+                session.sleeping_nodes.close()
             await self._stop()
         await self._flush()
 
@@ -124,7 +126,7 @@ class AsyncioDriver:
         if node.mode in ("async", "async_generator"):
             await self._await_inline(item)
         elif node.policy.timeout is not None or (node.mode == "generator" and session.listening):
-            self._start(item)  # an inline generator would keep those on this loop from hearing its chunks
+            self._start(item)  # an inline generator would block consumers of its chunks on this loop
         else:
             clock, attempt = session.clock, item.attempt
             started, began = clock.time(), clock.monotonic()
@@ -136,24 +138,24 @@ class AsyncioDriver:
                 session.returned(item, attempt, value, started, clock.monotonic() - began)
 
     async def _run_fast_path(self) -> None:
-        """Steps of one item each, as long as they go on; async functions are awaited in place."""
+        """Run consecutive steps of one plain item each; await async functions inline."""
         session = self._session
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
         default = session.settings.default_node_timeout
         limit = _NEVER if default is None else default
-        short = steps(machine, epoch)
+        fast_steps = steps(machine, epoch)
         outbox, writer, often = machine.outbox, session.writer, session.writer.often
         began, flushed = 0.0, monotonic()
         try:
-            func, args, sizes = next(short)
+            func, args, sizes = next(fast_steps)
             while not session.cancelled:
                 began = monotonic()
                 try:
                     value = func(*args)
                     if type(value) is CoroutineType:
                         if getattr(func, "__code__", value.cr_code) is not value.cr_code:
-                            item = general(machine)  # a sync function, which forgot to await
+                            item = general(machine)  # a sync function that returned a coroutine
                             session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                             return
                         self._began, self._limit = began, limit
@@ -175,9 +177,9 @@ class AsyncioDriver:
                     failure = changed(item, args, sizes)
                     session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
                     return
-                args = ()  # who still holds a list keeps it from growing in place
+                args = ()  # drop the references, so that a list can grow in place
                 ended = monotonic()
-                func, args, sizes = short.send((value, began, ended))
+                func, args, sizes = fast_steps.send((value, began, ended))
                 if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
                     flushed = ended
@@ -191,7 +193,7 @@ class AsyncioDriver:
         clock = session.clock
         started, began = clock.time(), clock.monotonic()
         if clock.virtual:
-            self._start(item)  # its sleeps are the driver's to end
+            self._start(item)  # as a task, so that the driver can advance the clock while it sleeps
             return
         own = session.timeout_of(item)
         limit = _NEVER if own is None else own
@@ -199,7 +201,7 @@ class AsyncioDriver:
         self._watch(began + limit)
         try:
             value = session.call(item)
-            if isawaitable(value):  # a wrapper of an async function may have an answer of its own
+            if isawaitable(value):  # a wrapper of an async function may return a plain value
                 value = await value
             if self._interrupted:
                 raise asyncio.CancelledError
@@ -210,7 +212,7 @@ class AsyncioDriver:
             session.returned(item, item.attempt, value, started, clock.monotonic() - began)
 
     def _inline_raised(self, item: Item, error: BaseException, started: float, duration: float) -> None:
-        """An inline call ended in an exception: its own, the alarm's, or the caller's who cancels the run."""
+        """Handle an exception of an inline call: of the node, of a timeout, or of a cancellation by the caller."""
         session, limit, driver = self._session, self._limit, self._driver
         self._limit = None
         assert driver is not None
@@ -225,7 +227,7 @@ class AsyncioDriver:
             session.expire(Timer("deadline", item, item.attempt, limit or 0.0))
 
     def _watch(self, when: float) -> None:
-        """See to it that somebody looks at `when`, or earlier: an alarm that goes off early costs nothing."""
+        """Set the alarm to `when`, unless it goes off earlier anyway."""
         if when == _NEVER:
             return
         if self._alarm is not None:
@@ -240,14 +242,14 @@ class AsyncioDriver:
         if self._limit is None:
             self._wake()
             return
-        over = self._began + self._limit
-        if self._session.clock.monotonic() >= over:
+        deadline = self._began + self._limit
+        if self._session.clock.monotonic() >= deadline:
             self._interrupt()
         else:
-            self._watch(over)
+            self._watch(deadline)
 
     def _interrupt(self) -> None:
-        """Cancel the inline call, which is to cancel the caller's task; `_inline_raised` takes that back."""
+        """Cancel the inline call by cancelling the caller's task; `_inline_raised` calls `uncancel`."""
         if not self._interrupted:
             self._interrupted = True
             assert self._driver is not None
@@ -264,7 +266,7 @@ class AsyncioDriver:
             executor: Executor | None = session.settings.executor
             try:
                 future = submit(session, item, executor or self._own_threads(), self._own_threads)
-            except Exception as error:  # it was shut down, or cannot pickle the item
+            except Exception as error:  # the executor was shut down, or cannot pickle the item
                 session.raised(item, item.attempt, error, session.clock.time(), 0.0)
                 return
             self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
@@ -293,23 +295,23 @@ class AsyncioDriver:
                 if item.attempt == attempt:
                     self._tasks.pop(item, None)
                     session.returned(item, attempt, value, started, clock.monotonic() - began)
-        except BaseException as error:  # not the node's: the driver raises it where it can be seen
+        except BaseException as error:  # not an error of the node; the driver raises it
             self._broken = error
-        news = self._news
-        if news is not None and not news.done():
-            news.set_result(None)
+        wakeup = self._wakeup
+        if wakeup is not None and not wakeup.done():
+            wakeup.set_result(None)
 
     # -- waiting -----------------------------------------------------------------------------------------
 
     def _nudge(self) -> None:
-        """Something happened; may come from another thread."""
+        """Wake the driver, from any thread."""
         self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
         if self._limit is not None and self._session.cancelled:
             self._interrupt()
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def _wait(self) -> None:
         session = self._session
@@ -318,11 +320,11 @@ class AsyncioDriver:
         if clock.virtual:
             await self._wait_virtual()
         elif when is None or when > clock.monotonic():
-            self._news = self._loop.create_future()
+            self._wakeup = self._loop.create_future()
             if when is not None:
                 self._watch(when)
-            await self._news
-            self._news = None
+            await self._wakeup
+            self._wakeup = None
         for timer in session.due_timers():
             if session.expire(timer):
                 for item in [item for item in self._tasks if not item.live or not item.is_wanted]:
@@ -331,19 +333,19 @@ class AsyncioDriver:
             session.flush()
 
     async def _wait_virtual(self) -> None:
-        """Let tasks go as far as they can; time passes only when all of them sleep."""
+        """Let tasks run until they end or sleep; advance the clock only if all of them sleep."""
         session, tasks = self._session, len(self._tasks)
-        assert session.naps is not None
-        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
+        assert session.sleeping_nodes is not None
+        for _ in range(50):  # iterations of the loop for tasks that are about to sleep, end or be cancelled
             await asyncio.sleep(0)
             if len(self._tasks) < tasks or session.cancelled or self._broken is not None:
                 return
-            if session.sleepers + session.naps.count(self._tasks) >= tasks:
+            if session.sleepers + session.sleeping_nodes.count(self._tasks) >= tasks:
                 break
-        if session.sleepers + session.naps.count(self._tasks) < tasks:
-            self._news = self._loop.create_future()
-            await self._news
-            self._news = None
+        if session.sleepers + session.sleeping_nodes.count(self._tasks) < tasks:
+            self._wakeup = self._loop.create_future()
+            await self._wakeup
+            self._wakeup = None
         elif (when := session.next_timer()) is not None:
             session.clock.advance(when)
 
@@ -352,7 +354,7 @@ class AsyncioDriver:
             self._alarm[1].cancel()
         tasks = list(self._tasks.values())
         if tasks:
-            self._session.cancelled = True  # what they say from now on does not count
+            self._session.cancelled = True  # ignore their results from now on
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=5.0)
@@ -361,12 +363,12 @@ class AsyncioDriver:
 
 
 def _own(item: Item, error: BaseException) -> BaseException:
-    """What a node raised; a CancelledError that nobody asked for is its failure like any other."""
+    """Return the error of a node; turn a CancelledError that the engine did not cause into a NodeError."""
     if not issubclass(type(error), asyncio.CancelledError):
         return error
-    told = NodeError(
-        f"node {item.node.name!r} at {item.path} raised CancelledError, and nobody cancelled it or the run: "
-        f"something that it awaits was cancelled; catch that where it is awaited"
+    failure = NodeError(
+        f"node {item.node.name!r} at {item.path} raised CancelledError, but neither it nor the run was cancelled; "
+        f"catch the CancelledError of the task that it awaits"
     )
-    told.__cause__ = error
-    return told
+    failure.__cause__ = error
+    return failure

@@ -1,8 +1,8 @@
-"""The blocking driver: runs a machine in the caller's thread, with threads only for what runs at the same time.
+"""The blocking driver: execute a session in the caller's thread, with other threads only for concurrent items.
 
-A sync node that is alone runs inline; nothing else could happen meanwhile. Nodes that run beside others, and nodes
-with a timeout of their own, go to an executor. `drive` is a generator: it yields whenever events may have come up,
-so that a stream can hand them out in the caller's own thread; `run` simply exhausts it.
+If only one item can run, it runs inline. Concurrent items, and nodes with their own timeout, go to an executor. `drive`
+is a generator. It yields when there may be new events, so that a stream can return them in the caller's thread; `run`
+exhausts it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without 
 
 
 class BlockingDriver:
-    """One session, driven by the calling thread."""
+    """Executes one session in the calling thread."""
 
     def __init__(self, session: Session, *, inline: bool = True) -> None:
         self._session = session
@@ -38,15 +38,15 @@ class BlockingDriver:
         self._threads: DaemonThreadPool | None = None
 
     def drive(self) -> Iterator[None]:
-        """Run until nothing can go on by itself."""
+        """Run until no item can start and none is running."""
         session = self._session
         machine, most = session.machine, session.settings.max_concurrent_nodes
         in_flight, outbox = self._in_flight, machine.outbox
-        session.on_tell = self._nudge
+        session.wake_driver = self._nudge
         if session.clock.virtual:
             from clew.runtime.drivers.sleep import SleepingNodes
 
-            session.naps = SleepingNodes(session, self._nudge)
+            session.sleeping_nodes = SleepingNodes(session, self._nudge)
         try:
             while not session.cancelled:
                 if outbox:
@@ -61,11 +61,11 @@ class BlockingDriver:
                     self._run_fast_path()
                     if machine.root.state != "running":
                         break
-                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                    if outbox:  # for example a retry, which becomes a timer in flush
                         continue
                 item = session.take() if len(in_flight) < most else None
                 if item is not None:
-                    if outbox:  # that it has started is told before anything that it tells
+                    if outbox:  # send the start event before events of the node
                         session.flush()
                         if not self._inline:
                             yield
@@ -74,16 +74,16 @@ class BlockingDriver:
                     else:
                         self._submit(item)
                 elif outbox:
-                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
+                    continue  # a subgraph failed on entry; its retry becomes a timer in flush
                 elif in_flight or session.timers:
                     self._wait()
                     yield
                 else:
                     break
         finally:
-            session.on_tell = None
-            if session.naps is not None:
-                session.naps.close()
+            session.wake_driver = None
+            if session.sleeping_nodes is not None:
+                session.sleeping_nodes.close()
             if self._threads is not None:
                 self._threads.shutdown()
             for future in in_flight.values():
@@ -91,18 +91,18 @@ class BlockingDriver:
         session.flush()
 
     def _run_fast_path(self) -> None:
-        """Steps of one item each, as long as they go on."""
+        """Run consecutive steps of one plain item each."""
         session = self._session
         if session.settings.check_mutation:
             session.machine.open(session.machine.root)
             return
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
-        short = steps(machine, epoch)
+        fast_steps = steps(machine, epoch)
         outbox, often, write = machine.outbox, session.writer.often, session.writer.write
         began, flushed = 0.0, monotonic()
         try:
-            func, args, sizes = next(short)
+            func, args, sizes = next(fast_steps)
             while not session.cancelled:
                 began = monotonic()
                 try:
@@ -122,9 +122,9 @@ class BlockingDriver:
                     item = general(machine)
                     session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                     return
-                args = ()  # who still holds a list keeps it from growing in place
+                args = ()  # drop the references, so that a list can grow in place
                 ended = monotonic()
-                func, args, sizes = short.send((value, began, ended))
+                func, args, sizes = fast_steps.send((value, began, ended))
                 if not often:
                     continue
                 if often == 1 == len(outbox):
@@ -168,7 +168,7 @@ class BlockingDriver:
             future = submit(
                 session, item, session.settings.executor or self._own_threads(), self._own_threads
             )
-        except Exception as error:  # it was shut down, or cannot pickle the item
+        except Exception as error:  # the executor was shut down, or cannot pickle the item
             session.raised(item, attempt, error, started, clock.monotonic() - began)
             return
         self._in_flight[item] = future
@@ -200,7 +200,9 @@ class BlockingDriver:
         for timer in session.due_timers():
             if session.expire(timer):
                 for item in [item for item in self._in_flight if not item.live or not item.is_wanted]:
-                    self._in_flight.pop(item).cancel()  # it may wait for its executor, which may even end it
+                    self._in_flight.pop(
+                        item
+                    ).cancel()  # an executor may drop a queued call, and Processes kills a running one
         if session.listening:
             session.flush()
 
@@ -208,8 +210,8 @@ class BlockingDriver:
         session = self._session
         clock = session.clock
         if clock.virtual:
-            assert session.naps is not None
-            asleep = session.naps.count(self._in_flight)
+            assert session.sleeping_nodes is not None
+            asleep = session.sleeping_nodes.count(self._in_flight)
             when = session.next_timer()
             if asleep < len(self._in_flight) and self._done.empty() and not self._all_overdue(when):
                 return self._done.get()
@@ -224,7 +226,7 @@ class BlockingDriver:
             return _NOTHING
 
     def _all_overdue(self, when: float | None) -> bool:
-        """On a virtual clock: whether time should pass although something is executing. It should not."""
+        """Return whether the next timer of a virtual clock is already due."""
         return when is not None and when <= self._session.clock.monotonic()
 
     def _settle(self, item: Item, attempt: int, started: float, began: float, future: Future[Any]) -> None:
@@ -236,7 +238,7 @@ class BlockingDriver:
         if error is None:
             session.returned(item, attempt, future.result(), started, duration)
         elif not isinstance(error, Exception) and not _is_asking(error):
-            raise error  # as it would be inline: it belongs to the caller
+            raise error  # KeyboardInterrupt and the like belong to the caller
         else:
             session.raised(item, attempt, error, started, duration)
 
@@ -246,8 +248,8 @@ _NOTHING = object()
 
 def _cancelled(item: Item) -> NodeError:
     return NodeError(
-        f"node {item.node.name!r} at {item.path} was cancelled by its executor; keep an executor open until the "
-        f"runs that use it have ended"
+        f"node {item.node.name!r} at {item.path} was cancelled by its executor; shut an executor down only after the "
+        f"runs that use it"
     )
 
 

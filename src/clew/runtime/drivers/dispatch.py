@@ -1,8 +1,8 @@
-"""Handing an item to an executor: in this process as it is, into another one by import path.
+"""Submit an item to an executor.
 
-Threads share everything with the caller. Any other executor may pickle what it is given, and a decorated function
-does not pickle (its module holds the node under that name), so the function crosses as the path to its node, and
-its arguments as they are. Nodes that take a context, and generators, need this process: they run on threads.
+Thread pools get the function itself. Other executors may pickle a call, and a decorated function cannot be pickled,
+because its module has the node under that name. So they get the import path of the node, and the arguments. Nodes that
+take a context and generators cannot leave this process; they always run on threads.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def submit(
         return executor.submit(_called, session, item, item.attempt)
     from clew.runtime.drivers.executor_queue import note_start
 
-    future = _hand(session, item, executor, own_threads)
+    future = _submit(session, item, executor, own_threads)
     note_start(session, item, executor, future)
     return future
 
 
-def _hand(
+def _submit(
     session: Session, item: Item, executor: Executor, own_threads: Callable[[], DaemonThreadPool]
 ) -> Future[Any]:
     if isinstance(executor, ThreadPoolExecutor):
@@ -45,9 +45,9 @@ def _hand(
     if node.side_effects.recordable or node.side_effects.requires_idempotency:
         given = session.before_effects(item)
         if given:
-            told: Future[Any] = Future()
-            told.set_result(given[0])
-            return told
+            known: Future[Any] = Future()
+            known.set_result(given[0])
+            return known
     args, kwargs = arguments(item, None)
     path = import_path(node)
     if path is None:
@@ -56,22 +56,22 @@ def _hand(
 
 
 def _called(session: Session, item: Item, attempt: int) -> Any:
-    """Call an item's function on a thread. No future of asyncio can carry a StopIteration.
+    """Call an item's function on a thread. A StopIteration becomes a NodeError, because asyncio futures reject it.
 
-    A thread may begin when its attempt is over, and another one is under way: that one's it must not take itself for.
+    The thread may start after its attempt has ended and the next one is running; then it does nothing.
     """
     if item.attempt != attempt:
-        raise RunCancelledError(f"{item.path}: attempt {attempt} was over before its thread began")
+        raise RunCancelledError(f"{item.path}: attempt {attempt} ended before its thread started")
     try:
         return session.call(item, attempt)
     except StopIteration as error:
         raise NodeError(
-            f"node {item.node.name!r} at {item.path} raised StopIteration: next() found nothing; give it a default"
+            f"node {item.node.name!r} at {item.path} raised StopIteration; give next() a default"
         ) from error
 
 
 def import_path(node: Node) -> tuple[str, str] | None:
-    """Module and name under which another process finds this node; None if its bare function is found there."""
+    """Return the module and the name of a node for import in another process; None if that name is not the node."""
     module = getattr(node.func, "__module__", None)
     name = getattr(node.func, "__qualname__", None)
     if module is None or name is None or "<" in name:

@@ -1,11 +1,11 @@
-"""Waiting in the queue of an executor that was given: an attempt's time counts from when its function starts.
+"""Timeouts of attempts that wait in the queue of an executor: the time counts from the start of the function.
 
-Threads of our own start at once, so only the pools of the standard library and our own processes are asked. They
-say when a call starts by telling its future; that is where this listens. A process pool tells it one call early, of
-the one that lies ready for the next process. What tells no start counts from when it was handed over.
+The pools of the standard library and `Processes` mark the future of a call as running when the call starts; this module
+observes that. A `ProcessPoolExecutor` does it one call early. With other executors the time counts from the submission.
+Clew's own threads start at once and need none of this.
 
-A call that has timed out and goes on all the same keeps its worker, perhaps for ever. As long as there is one, those
-that wait have no more than their own time, also to start: a run whose workers are all stuck has to end.
+A call that timed out and does not stop keeps its worker. While there is such a call, waiting attempts time out in the
+queue too, so that a run whose workers are all stuck ends.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ if TYPE_CHECKING:
 
 
 class QueuedAttempts:
-    """The attempts of a session that are with an executor which has a queue."""
+    """The attempts of a session that were submitted to an executor with a queue."""
 
     def __init__(self) -> None:
-        self._began: dict[Attempt, float | None] = {}  # when its function started, if it has
-        self._lost: set[Attempt] = set()  # timed out, and still going on
+        self._began: dict[Attempt, float | None] = {}  # start of the function; None while queued
+        self._stuck: set[Attempt] = set()  # timed out, and still running
 
-    def over(self, attempt: Attempt, limit: float, now: float) -> float:
-        """When the time of an attempt is over; `now`, or before, if it is."""
+    def deadline(self, attempt: Attempt, limit: float, now: float) -> float:
+        """Return the deadline of an attempt; it has passed if it is not after `now`."""
         if attempt not in self._began:
             return now
         began = self._began[attempt]
         if began is None:
-            return now if self._lost else now + limit
+            return now if self._stuck else now + limit
         if began + limit <= now:
-            self._lost.add(attempt)
+            self._stuck.add(attempt)
         return began + limit
 
     def watch(self, attempt: Attempt, future: Future[Any], session: Session) -> None:
-        """Take note of when the call behind `future` starts, and of when it is done."""
+        """Observe when the call of `future` starts and ends."""
         began, monotonic = self._began, session.clock.monotonic
         began[attempt] = None
-        told = future.set_running_or_notify_cancel
+        original = future.set_running_or_notify_cancel
 
-        def tell() -> bool:
+        def started() -> bool:
             began[attempt] = monotonic()
-            return told()
+            return original()
 
         def done(_: Future[Any]) -> None:
             began.pop(attempt, None)
-            self._lost.discard(attempt)
+            self._stuck.discard(attempt)
 
-        future.set_running_or_notify_cancel = tell  # type: ignore[method-assign]
-        if future.running() or future.done():  # it was quicker
+        future.set_running_or_notify_cancel = started  # type: ignore[method-assign]
+        if future.running() or future.done():  # it started before the method was replaced
             began[attempt] = monotonic()
         future.add_done_callback(done)
 
 
 def note_start(session: Session, item: Item, executor: Executor, future: Future[Any]) -> None:
-    """Let the session know when the call behind `future` starts."""
+    """Register a submitted attempt with the session, if the executor has a queue."""
     if isinstance(executor, (ThreadPoolExecutor, ProcessPoolExecutor, Processes)):
-        if session.handed is None:
-            session.handed = QueuedAttempts()
-        session.handed.watch((item, item.attempt), future, session)
+        if session.queued_attempts is None:
+            session.queued_attempts = QueuedAttempts()
+        session.queued_attempts.watch((item, item.attempt), future, session)

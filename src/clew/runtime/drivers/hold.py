@@ -1,11 +1,12 @@
-"""A hold on a run: what a verb of an engine has, or may have, of a run from its first moment to its last.
+"""A hold names the run that a method of an engine claims, or is about to claim.
 
-An interrupt can come at any instant, also between a claim and the line that takes note of it. So a hold is made before
-anything is acquired, and names what will be: the run and its owner. Whatever happens, the verb gives back by that name,
-once more if it was interrupted while it did so, and giving back what was never taken does nothing.
+An interrupt can come at any instant, also between a claim and the assignment of its result. So the hold is created
+before anything is acquired, with the run id and the owner name. After an error the method releases the run under that
+name, again if it was interrupted while it did so. Releasing a run that was never claimed does nothing.
 
-How a run ends is the same for all drivers; where the store is waited for is not. So an ending yields what uses the
-store to whoever concludes it: here, in the caller's thread; for event loops in ``clew.runtime.drivers.off_loop``.
+All drivers end a run in the same way, but wait for the store in different places. So the code that ends a run is a
+generator that yields functions that use the store. `conclude` calls them in the caller's thread; the one in
+``clew.runtime.drivers.off_loop`` calls them for event loops.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Work = Callable[..., Any]
-"""Something that uses the store. With ``at_once=True`` it raises `WouldWait` rather than wait, and has done nothing."""
+"""A function that uses the store. With ``at_once=True`` it raises `WouldWait` instead of waiting, without effect."""
 
 
 class Hold:
-    """One verb's hold on one run; the session is known when there is one."""
+    """The hold of one method on one run; `session` is set when the run is open."""
 
     __slots__ = ("owner", "run_id", "session")
 
@@ -33,7 +34,7 @@ class Hold:
 
 
 def conclude(works: Generator[Work, Any, T]) -> T:
-    """Do one work after the other, in the caller's thread."""
+    """Call the functions that a generator yields, in the caller's thread; return its result."""
     try:
         work = next(works)
         while True:

@@ -1,13 +1,12 @@
-"""Staying the owner of runs: one thread an engine renews the leases of what it runs.
+"""Lease renewal: one thread for each engine renews the leases of its running runs.
 
-A run whose lease could not be renewed because somebody else has taken it over, or has deleted it, is stopped: its next
-commit would be refused anyway, and there is no point in making calls for a run that another process is on. What goes
-wrong with one run does not keep the leases of the others from being renewed. A process that was stopped for longer than
-its lease finds out before its next recorded call, unless it was stopped in the moment between that look and the call:
-then the call is made, as any call in flight at a crash is, with its idempotency key.
+If another process has taken a run over or deleted it, the run is stopped here, because its next commit would be
+rejected. An error for one run does not stop the renewal of the others. A process that was suspended for longer than
+its lease notices that before its next recorded call. If it was suspended between that check and the call, the call is
+made, with its idempotency key, like a call that is running during a crash.
 
-The thread is ended by releasing a lock that it waits for. `threading.Event` would do the same in Python code, which an
-interrupt can break; its lock is lost then, and everybody who uses the event waits for ever.
+Releasing a lock that the thread waits for ends the thread. A `threading.Event` is implemented in Python: an interrupt
+inside it can leave its lock acquired, and all threads that use it would wait forever.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LeaseRenewer:
-    """Renews leases, three times as often as they would run out."""
+    """Renews leases, three times per lease duration."""
 
     def __init__(self, store: Store, lease: float) -> None:
         self._store = store
@@ -34,7 +33,7 @@ class LeaseRenewer:
         self._sessions: dict[str, tuple[Session, int]] = {}
         self._lock = Lock()
         self._thread: Thread | None = None
-        self._stop = Lock()  # held while the thread should go on
+        self._stop = Lock()  # held while the thread should run
         self._pid = 0
 
     def add(self, session: Session, fence: int) -> None:
@@ -42,22 +41,24 @@ class LeaseRenewer:
         session.renewed, session.renew = time.monotonic(), lambda: self._renew(session, fence)
         with self._lock:
             self._sessions[session.run_id] = (session, fence)
-            # A forked process does not inherit the thread, and an interrupt may come while it starts.
+            # A forked process does not inherit the thread, and an interrupt may have prevented its start.
             if self._thread is None or self._pid != os.getpid() or not self._thread.is_alive():
                 stop = self._stop = Lock()
                 stop.acquire()
                 self._pid = os.getpid()
-                self._thread = Thread(target=self._beat, args=(stop,), name="clew-heartbeat", daemon=True)
+                self._thread = Thread(
+                    target=self._renew_all, args=(stop,), name="clew-lease-renewal", daemon=True
+                )
                 self._thread.start()
 
     def remove(self, session: Session) -> None:
-        """Let the lease of this session's run run out."""
+        """Stop renewing the lease of this session's run."""
         with self._lock:
             if self._sessions.get(session.run_id, (None, 0))[0] is session:
                 del self._sessions[session.run_id]
 
     def close(self) -> None:
-        """End the thread now; by itself it ends when there was nothing to do between two beats."""
+        """End the thread. Without sessions it ends by itself at the next renewal."""
         with self._lock:
             self._thread = None
             if self._stop.locked():
@@ -68,7 +69,7 @@ class LeaseRenewer:
         self._store.renew(session.run_id, fence, lease=self._lease)
         session.renewed = began
 
-    def _beat(self, stop: LockType) -> None:
+    def _renew_all(self, stop: LockType) -> None:
         while not stop.acquire(timeout=self._lease / 3):
             with self._lock:
                 sessions = list(self._sessions.values())
@@ -82,8 +83,8 @@ class LeaseRenewer:
                 except (RunOwnedError, UnknownRunError) as error:
                     session.lost = error
                     session.cancelled = True
-                    nudge = session.on_tell
-                    if nudge is not None:
-                        nudge()
+                    wake = session.wake_driver
+                    if wake is not None:
+                        wake()
                 except Exception:
-                    continue  # it may come back before the lease has run out; commits say so if not
+                    continue  # the store may recover before the lease expires; otherwise the next commit fails

@@ -1,12 +1,12 @@
-"""Waiting for a store without waiting on the event loop.
+"""Use a store from an event loop without blocking the loop.
 
-A store may have to wait: for another process that has a SQLite file locked, for a server. Nothing that a loop runs may
-do so. Work that might wait is tried at once where the store can say that it would have to wait (`at_once`). Otherwise
-it is done on a thread, of which an engine has a few: runs beside each other commit in parallel as far as their store
-allows it, and what one run writes stays in order, because its writer queues it.
+A store may have to wait, for example for a server or for another process that has locked a SQLite file. If the store
+can report that it would wait (`at_once`), work is first tried on the loop. Otherwise it runs on one of the engine's
+threads. Concurrent runs commit in parallel if the store allows it. The writes of one run stay in order, because its
+writer queues them.
 
-An interrupted caller must know what became of the work, because it releases what was acquired. So `open`, `finish` and
-`conclude` wait for the thread even if their task is cancelled meanwhile, and raise the cancellation afterwards.
+A cancelled caller must know the result of the work, because it releases what was acquired. So `open`, `finish` and
+`conclude` wait for the thread even if their task is cancelled, and raise the cancellation afterwards.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST = 16  # threads of an engine
-_IDLE = 5.0  # seconds after which an idle one ends
+_MAX_THREADS = 16
+_IDLE_SECONDS = 5.0
 
 
 class OffLoop:
-    """The threads on which an engine waits for its store. With `is_quick`, the store can say that it would wait."""
+    """The threads on which an engine waits for its store. `is_quick`: the store supports `at_once`."""
 
     def __init__(self, *, is_quick: bool) -> None:
         self._is_quick = is_quick
-        self._threads = DaemonThreadPool(most=_MOST, idle=_IDLE)
+        self._threads = DaemonThreadPool(most=_MAX_THREADS, idle=_IDLE_SECONDS)
 
     def submit(self, work: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-        """Begin some work on a thread."""
+        """Start work on a thread."""
         return asyncio.wrap_future(self._threads.submit(work, *args))
 
     async def finish(self, work: Callable[..., T], *args: Any) -> T:
-        """Do some work on a thread, to its end; a cancellation meanwhile is raised after it."""
+        """Do work on a thread; raise a cancellation only after the work has ended."""
         future, cancelled = await self._ended(work, *args)
         if cancelled is not None:
-            future.exception()  # nobody else asks for it
+            future.exception()  # mark it as retrieved
             raise cancelled
         return future.result()
 
     async def _ended(
         self, work: Callable[..., T], *args: Any
     ) -> tuple[Future[T], asyncio.CancelledError | None]:
-        """Some work that was done on a thread, and the cancellation that came meanwhile."""
+        """Do work on a thread; return its future, and the cancellation that came in the meantime."""
         future: Future[T] = Future()
         try:
             self._threads.fulfil(future, work, *args)
             return future, await _end_of(future)
-        except BaseException as error:  # an interrupt: the work has not begun, or has to end first
+        except BaseException as error:  # an interrupt: cancel the work, or wait until it ends
             if not future.cancel() and not future.done():
                 if isinstance(error, GeneratorExit):
                     future.exception()
@@ -65,7 +65,7 @@ class OffLoop:
             raise
 
     async def open(self, work: Callable[..., T]) -> T:
-        """Do some work at once if that is possible, else on a thread, to its end."""
+        """Do work on the loop if it does not have to wait, else as `finish` does."""
         if self._is_quick:
             try:
                 return work(at_once=True)
@@ -74,7 +74,7 @@ class OffLoop:
         return await self.finish(work)
 
     async def conclude(self, works: Generator[Work, Any, T]) -> T:
-        """Do one work after the other, to the end of all; a cancellation meanwhile is raised after them."""
+        """Call the functions that a generator yields; raise a cancellation only after the last one."""
         cancelled: list[BaseException] = []
         try:
             work = next(works)
@@ -103,22 +103,22 @@ class OffLoop:
         return future.result()
 
     def close(self) -> None:
-        """End the threads when they are idle."""
+        """Let the threads end when they are idle."""
         self._threads.shutdown()
 
 
 async def _end_of(work: Future[Any]) -> asyncio.CancelledError | None:
-    """Wait for some work, whatever happens to the task; the cancellation that came meanwhile."""
+    """Wait for work even if the task is cancelled; return that cancellation."""
     loop, cancelled = asyncio.get_running_loop(), None
     ended: asyncio.Future[None] = loop.create_future()
 
-    def tell(_: Future[Any]) -> None:
+    def notify(_: Future[Any]) -> None:
         try:
             loop.call_soon_threadsafe(ended.set_result, None)
-        except RuntimeError:  # the loop is closed: nobody waits
+        except RuntimeError:  # the loop is closed
             pass
 
-    work.add_done_callback(tell)
+    work.add_done_callback(notify)
     while not ended.done():
         try:
             await asyncio.wait([ended])
@@ -128,7 +128,7 @@ async def _end_of(work: Future[Any]) -> asyncio.CancelledError | None:
 
 
 async def before_call(session: Session) -> None:
-    """`Session.before_call`, without waiting on the loop."""
+    """`Session.before_call` that does not block the event loop."""
     if session.off_loop is not None and (session.is_overdue or not session.writer.is_settled):
         await session.off_loop.submit(session.before_call)
     else:
@@ -136,7 +136,7 @@ async def before_call(session: Session) -> None:
 
 
 async def settle(session: Session) -> None:
-    """Return when all that a session has written so far is as durable as was asked for, and listeners know of it."""
+    """Return when the records of a session are as durable as configured and their events are sent."""
     writer = session.writer
     if session.off_loop is None:
         writer.ensure()
@@ -144,19 +144,19 @@ async def settle(session: Session) -> None:
         mark = writer.mark()
         while not writer.is_past(mark):
             await _catch_up(session, session.off_loop)
-    session.tell_rest()
+    session.send_events()
 
 
 async def _catch_up(session: Session, off_loop: OffLoop) -> None:
-    """Wait for the thread that writes what waits; a session has one at a time, whoever waits for it."""
+    """Wait for the thread that writes queued records; a session has at most one such thread."""
     job = session.catching_up
     if job is None or job.done():
         job = session.catching_up = off_loop.submit(session.writer.catch_up)
-        job.add_done_callback(_noted)  # whoever waited for it may be cancelled by then
+        job.add_done_callback(_retrieve)  # its waiters may be cancelled by then
     await asyncio.wait([job])
     job.result()
 
 
-def _noted(job: asyncio.Future[None]) -> None:
+def _retrieve(job: asyncio.Future[None]) -> None:
     if not job.cancelled():
         job.exception()

@@ -1,10 +1,9 @@
-"""A session: one machine, driven. What both drivers share is here; what they do not is how they wait.
+"""A session executes one machine. It has everything that the drivers share; they differ in how they wait.
 
-The session carries what comes out of the machine to where it belongs, in order: committed steps and journaled
-outcomes to the store, then events to those who listen, retries to the timers. On an event loop it does not wait for
-the store (``clew.runtime.drivers.off_loop`` does), and events wait for what they tell of. It calls node functions
-and turns whatever they return or raise into what the machine is told. Results of attempts that are over are let
-fall.
+The session takes the output of the machine in order: committed steps and finished items go to the log, then events to
+the listeners, and retries to the timers. On an event loop it does not wait for the store
+(``clew.runtime.drivers.off_loop`` does); events are sent after their records are stored. The session calls node
+functions and passes their results to the machine. Results of attempts that have ended are discarded.
 """
 
 from __future__ import annotations
@@ -49,29 +48,31 @@ if TYPE_CHECKING:
     from clew.runtime.settings import Settings
 
 
-_KEPT = {SingleItemStep, Step, FinishedItem}  # what comes out most, and goes to the writer as it is
+_PLAIN_RECORDS = {SingleItemStep, Step, FinishedItem}  # the most frequent, written as they are
 
 
 class Session(Host):
-    """One run, or one resumption of a run between two pauses, while it is driven."""
+    """One resumption of a run, while it executes."""
 
     start: GraphState = GraphState()
-    thread = 0  # the driver's
+    thread = 0  # the thread of the driver
     fence = 0
-    owner = ""  # the name under which it has the run
-    is_released = False  # it has ended, and has the run no more, as far as this process can tell
-    sleepers = 0
-    on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
-    renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
-    renewed = 0.0  # when, by the time that does not jump
-    lost: BaseException | None = None  # somebody else has taken the run over
-    earlier = Totals()  # what earlier stretches of the run counted
-    measured = 0  # the number under which this one keeps what it counted
+    owner = ""  # the owner name of the run
+    is_released = False  # the run was released, as far as this process knows
+    sleepers = 0  # async nodes that sleep by a virtual clock
+    wake_driver: Callable[[], None] | None = None
+    renew: Callable[[], None] | None = (
+        None  # renews the lease; raises RunOwnedError if another process owns the run
+    )
+    renewed = 0.0  # time.monotonic() of the last renewal
+    lost: BaseException | None = None  # set if another process has taken the run over
+    earlier = Totals()  # totals of earlier resumptions
+    measured = 0  # number of the `Measured` record of this resumption
     reuse: ResultReuse | None = None
-    handed: QueuedAttempts | None = None  # attempts on an executor that has a queue
-    naps: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
-    off_loop: OffLoop | None = None  # where a loop that drives it waits for the store
-    catching_up: asyncio.Future[None] | None = None  # the thread there that writes what waits
+    queued_attempts: QueuedAttempts | None = None  # attempts on an executor with a queue
+    sleeping_nodes: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
+    off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
+    catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
     _recorder: Recorder | None = None
 
     def __init__(
@@ -89,20 +90,20 @@ class Session(Host):
         super().__init__(run_id, machine, settings)
         self._recall = recall
         self._resumption = resumption  # None if the run is new
-        self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
-        self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
+        self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps
+        self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with their own timeout
         self._deadlines: deque[tuple[float, Item, int]] = deque()
-        self._held: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and its delay
+        self._held: dict[str, tuple[float, float]] = {}  # path -> due time and delay of the next attempt
         self.writer = writer
         self._listeners = listeners
-        self._kept: list[Any] = []  # from other threads, until the next flush
-        self._told: list[Event] = []
-        self._untold: list[Event] = []  # until what they tell of is in the store
+        self._pending: list[Any] = []  # records from other threads, until the next flush
+        self._new_events: list[Event] = []
+        self._unsent: list[Event] = []  # until their records are in the store
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
+        self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
-        self._keys: dict[Item, str] = {}  # of cached nodes that are executing
+        self._keys: dict[Item, str] = {}  # of running cached nodes
         is_plain = cache is None and not machine.options.step_by_step
         self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
 
@@ -117,30 +118,30 @@ class Session(Host):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the run had begun before."""
+        """Return whether the run was started by an earlier session."""
         return self._resumption is not None
 
     def measure(self) -> None:
-        """Keep how full the queue was, which nothing else in the log tells."""
+        """Write the counters of the queue, which cannot be computed from the log."""
         if (frontier := self.machine.frontier).blocks:
             self.writer.write([Measured(self.measured, frontier.peak, frontier.blocks)])
 
     def _take(self) -> Item | None:
-        """The next item to execute; those whose results are known are settled on the way."""
+        """Return the next item to execute; settle items whose results are known."""
         while (item := self.machine.take()) is not None:
             if not self._is_settled(item):
                 return item
         return None
 
     def _is_settled(self, item: Item) -> bool:
-        """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
+        """Return whether there is nothing to execute: the result is known, or the next attempt is not due."""
         machine = self.machine
         if machine.options.step_by_step and (unbuilt := unbuilt_input(item, self.run_id)) is not None:
             machine.fail(item, unbuilt, self.clock.time())
             return True
         if self._held and item.path in self._held:
             due, delay = self._held.pop(item.path)
-            wait = min(due - self.clock.time(), delay)  # not longer, should the clock have been set back
+            wait = min(due - self.clock.time(), delay)  # at most the delay, if the clock was set back
             if wait > 0 or item.node.subgraph is not None:
                 machine.postpone(item)
                 if wait > 0:
@@ -164,7 +165,7 @@ class Session(Host):
     # -- calling -----------------------------------------------------------------------------------------
 
     def call(self, item: Item, attempt: int | None = None) -> Any:
-        """Call the item's function; before one with side effects, what it builds on is made durable."""
+        """Call the function of an item; before a node with side effects, make earlier records durable."""
         batch = item.batch
         program = batch.open_step.frame.program
         call, _, is_bare = (program.calls or calls_of(program))[batch.number]
@@ -180,7 +181,7 @@ class Session(Host):
         return super().call(item, attempt)
 
     async def _call_later(self, item: Item, attempt: int | None) -> Any:
-        """Call the function of an async node with side effects, when what it builds on is durable."""
+        """Call the function of an async node with side effects after earlier records are durable."""
         if self.settings.on_ambiguous != "retry" and self.writer.encodes:
             given = await self.recorder.abegin(item)
             if given:
@@ -190,8 +191,10 @@ class Session(Host):
         return await value if isawaitable(value) else value
 
     def before_effects(self, item: Item) -> tuple[Any, ...]:
-        """Before a node with side effects is called: what it builds on is durable, and nobody doubts whether it was
-        called before. What a person says that it returned, if it is not to be called again; else ()."""
+        """Make earlier records durable and resolve ambiguous calls before a node with side effects is called.
+
+        Returns () if the node is to be called, or a tuple with the value that a user gave for it.
+        """
         if self.settings.on_ambiguous != "retry" and self.writer.encodes:
             given = self.recorder.begin(item)
             if given:
@@ -199,10 +202,10 @@ class Session(Host):
         self.before_call()
         return ()
 
-    # -- what became of it -------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------
 
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
-        """An attempt returned. What an attempt that is over has to say is let fall, and what it wrote with it."""
+        """Take the value of an attempt; discard it if the attempt has ended."""
         if item.attempt == attempt and item.live:
             if type(value) is CoroutineType and item.node.mode == "sync":
                 value.close()
@@ -210,17 +213,19 @@ class Session(Host):
             else:
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
-                if self._written or self.writer.attached:
-                    self.writer.attach((item.path, item.frame.epoch), self._written.pop((item, attempt), ()))
+                if self._statements or self.writer.attached:
+                    self.writer.attach(
+                        (item.path, item.frame.epoch), self._statements.pop((item, attempt), ())
+                    )
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
-                    if item.node.is_called_again:  # no outcome in the log will speak for it
+                    if item.node.is_called_again:  # its outcome does not settle the intent
                         self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
-        """An attempt raised."""
-        self._written.pop((item, attempt), None)
+        """Take the exception of an attempt; discard it if the attempt has ended."""
+        self._statements.pop((item, attempt), None)
         if item.attempt != attempt:
             return
         if self._recorder is not None:
@@ -233,12 +238,12 @@ class Session(Host):
         self.machine.fail(item, error, started, duration)
 
     def timeout_of(self, item: Item) -> float | None:
-        """How long an attempt of this item may take."""
+        """Return the timeout of an item in seconds; None without a timeout."""
         own = item.node.policy.timeout
         return self.settings.default_node_timeout if own is None else own
 
     def expire(self, timer: Timer) -> bool:
-        """A timer went off. True if it ended an attempt."""
+        """Perform a timer that is due; return whether it ended an attempt."""
         item = timer.item
         if timer.kind == "call":
             assert timer.action is not None
@@ -253,8 +258,8 @@ class Session(Host):
         self.machine.expire(
             item,
             NodeTimeoutError(
-                f"node {item.node.name!r} at {item.path} did not finish within {timer.limit:g} s; raise its timeout, "
-                f"or make it quicker"
+                f"node {item.node.name!r} at {item.path} did not finish within {timer.limit:g} s; increase its "
+                f"timeout, or make it faster"
             ),
             self.clock.time() - timer.limit,
             timer.limit,
@@ -268,15 +273,14 @@ class Session(Host):
         heapq.heappush(self.timers, (when, next(self._numbers), timer))
 
     def forget(self, timer: Timer) -> None:
-        """Take a timer back."""
+        """Remove a timer."""
         self.timers = [entry for entry in self.timers if entry[2] is not timer]
         heapq.heapify(self.timers)
 
     def watch(self, item: Item) -> None:
         """Set the deadline of an attempt that is starting.
 
-        The default timeout is the same for all, so these deadlines come in the order of the starts: a queue
-        does, and costs less than a heap.
+        Deadlines of the default timeout are in the order of the starts, so a queue is enough; it is faster than a heap.
         """
         own = item.node.policy.timeout
         if own is not None:
@@ -285,13 +289,13 @@ class Session(Host):
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
 
     def hold(self, due: Mapping[str, tuple[float, float]]) -> None:
-        """Items of an earlier session whose next attempt is due at a time: they wait for the rest of it."""
+        """Delay items of an earlier session until their next attempt is due."""
         if due:
             self._held = dict(due)
             self.take = self._take
 
     def reuse_results(self, reuse: ResultReuse) -> None:
-        """Settle items from what another run computed."""
+        """Use results of another run where they are still valid."""
         self.reuse = reuse
         self.take = self._take
 
@@ -300,18 +304,18 @@ class Session(Host):
         heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
 
     def _is_early(self, timer: Timer) -> bool:
-        """Whether the time of an attempt is not over, because it waited for its executor first; set it anew if so."""
+        """Return whether an attempt has time left because it waited in a queue; if so, set its deadline again."""
         assert timer.item is not None
-        if self.handed is None:
+        if self.queued_attempts is None:
             return False
         now = self.clock.monotonic()
-        over = self.handed.over((timer.item, timer.attempt), timer.limit, now)
-        if over > now:
-            heapq.heappush(self._own_deadlines, (over, next(self._numbers), timer))
-        return over > now
+        deadline = self.queued_attempts.deadline((timer.item, timer.attempt), timer.limit, now)
+        if deadline > now:
+            heapq.heappush(self._own_deadlines, (deadline, next(self._numbers), timer))
+        return deadline > now
 
     def next_timer(self) -> float | None:
-        """When the next timer that still matters goes off."""
+        """Return the time of the next timer that still matters, or None."""
         limit = self.settings.default_node_timeout
         deadlines = self._deadlines
         while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
@@ -325,7 +329,7 @@ class Session(Host):
         return min(times, default=None)
 
     def due_timers(self) -> list[Timer]:
-        """Take the timers whose time has come."""
+        """Remove and return the timers that are due."""
         now = self.clock.monotonic()
         found: list[Timer] = []
         limit = self.settings.default_node_timeout
@@ -338,43 +342,42 @@ class Session(Host):
         return found
 
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
-        """What an attempt writes to the store's own database, if it succeeds."""
-        written = [*self._written.get((item, attempt), ()), *statements]
+        """Take statements of an attempt, which are committed if it succeeds; check that the database accepts them."""
+        collected = [*self._statements.get((item, attempt), ()), *statements]
         try:
-            self.writer.rehearse(written)
-        except StoreUnavailableError as error:  # no failure of the node: it must not go on without its write
+            self.writer.rehearse(collected)
+        except StoreUnavailableError as error:  # a node that catches it must not continue: the session fails
             self.writer.fail(error)
             raise
-        if written:
-            self._written[item, attempt] = written
+        if collected:
+            self._statements[item, attempt] = collected
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
-        """`ctx.sleep`; a driver replaces this where it can do better than block."""
+        """Implement `ctx.sleep`: async nodes await it, sync nodes block their thread."""
         if item.node.mode in ("async", "async_generator"):
             from clew.runtime.drivers.sleep import asleep
 
             return asleep(self, seconds)
         if not self.clock.virtual:
             threading.Event().wait(seconds)
-        elif self.naps is None or threading.get_ident() == self.thread:
+        elif self.sleeping_nodes is None or threading.get_ident() == self.thread:
             self.clock.advance(self.clock.monotonic() + seconds)
         else:
-            self.naps.sleep(item, attempt, seconds)
+            self.sleeping_nodes.sleep(item, attempt, seconds)
         return SLEPT
 
-    # -- what comes out ----------------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------------
 
     def keep(self, entry: Any) -> None:
-        """Keep an entry, from any thread: the writer has it at once, and a store in memory with the next flush."""
+        """Write a record, from any thread: to the writer, or for a memory store with the next flush."""
         if self.writer.encodes:
             self.writer.write([entry])
             return
         with self._lock:
-            self._kept.append(entry)
+            self._pending.append(entry)
 
     def before_call(self) -> None:
-        """Before a call to the outside world, from any thread: what it builds on is durable, as far as was asked for,
-        and the run is still this process's."""
+        """Make earlier records durable, as configured, and check that this process owns the run. From any thread."""
         if self.lost is not None:
             raise self.lost
         if self.is_overdue:
@@ -382,53 +385,53 @@ class Session(Host):
             try:
                 self.renew()
             except ClewError as error:
-                self.writer.fail(error)  # a node that catches it must not go on either
+                self.writer.fail(error)  # a node that catches it must not continue
                 raise
-        if self._kept:
+        if self._pending:
             with self._lock:
-                kept, self._kept[:] = list(self._kept), ()
-            self.writer.write(kept)
+                pending, self._pending[:] = list(self._pending), ()
+            self.writer.write(pending)
         self.writer.barrier()
 
     async def abefore_call(self) -> None:
-        """`before_call`, without waiting on the event loop."""
+        """`before_call` that does not block the event loop."""
         from clew.runtime.drivers.off_loop import before_call
 
         await before_call(self)
 
     async def settle(self) -> None:
-        """Return when all that was written so far is as durable as was asked for, and listeners know of it."""
+        """Return when the records so far are as durable as configured and their events are sent."""
         from clew.runtime.drivers.off_loop import settle
 
         await settle(self)
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the lease may have run out."""
+        """Return whether the lease may have expired."""
         return self.renew is not None and time.monotonic() - self.renewed > self.settings.lease
 
-    def tell(self, kind: Any, item: Item, **data: Any) -> None:
-        """Tell listeners something that a node does while it runs; from any thread."""
+    def send_event(self, kind: Any, item: Item, **data: Any) -> None:
+        """Send an event of a running node to the listeners, from any thread."""
         if self._listeners:
             event = Event(
                 kind, self.run_id, item.step, item.path, self.clock.time(), {"node": item.node.name, **data}
             )
             with self._lock:
-                self._told.append(event)
+                self._new_events.append(event)
             if threading.get_ident() == self.thread:
-                self._flush_all()  # a chunk of an inline node is told now, not when the node has ended
-            elif self.on_tell is not None:
-                self.on_tell()
+                self._flush_all()  # send a chunk of an inline node now, not when the node ends
+            elif self.wake_driver is not None:
+                self.wake_driver()
 
     def flush(self) -> None:
-        """Carry what the machine said to where it belongs."""
+        """Pass the output of the machine to the log, the timers and the listeners."""
         outbox = self.machine.outbox
-        if self._kept or self._told:
+        if self._pending or self._new_events:
             self._flush_all()
         elif outbox:
             if len(outbox) == 1 and type(outbox[0]) is SingleItemStep:
                 self.writer.write((outbox.pop(),))
-            elif set(map(type, outbox)) <= _KEPT:  # the common case, and there may be many
+            elif set(map(type, outbox)) <= _PLAIN_RECORDS:
                 records = outbox.copy()
                 outbox.clear()
                 self.writer.write(records)
@@ -437,11 +440,11 @@ class Session(Host):
 
     def _flush_all(self) -> None:
         outbox = self.machine.outbox
-        kept, notices, records = self._kept, [], []
-        if kept:
+        pending, notices, records = self._pending, [], []
+        if pending:
             with self._lock:
-                records.extend(kept)
-                kept.clear()
+                records.extend(pending)
+                pending.clear()
         for record in outbox:
             if isinstance(record, Notification):
                 notices.append(record)
@@ -451,7 +454,7 @@ class Session(Host):
                 continue
             if isinstance(record, Retry):
                 item = record.item
-                if item is not None:  # else it is for whoever goes on with the run
+                if item is not None:  # otherwise the retry is for a resumed run
                     self.at(self.clock.monotonic() + record.delay, Timer("retry", item, item.attempt))
                 record = msgspec.structs.replace(record, item=None, due=self.clock.time() + record.delay)
             records.append(record)
@@ -462,31 +465,31 @@ class Session(Host):
         if listeners:
             now = self.clock.time()
             with self._lock:
-                told, self._told = self._told, []
-            self._untold += told
-            self._untold += [Event(n.kind, self.run_id, n.step, n.path, now, n.data) for n in notices]  # type: ignore[arg-type]
+                new_events, self._new_events = self._new_events, []
+            self._unsent += new_events
+            self._unsent += [Event(n.kind, self.run_id, n.step, n.path, now, n.data) for n in notices]  # type: ignore[arg-type]
             if not self.writer.is_behind:
-                self.tell_rest()
+                self.send_events()
 
-    def tell_rest(self) -> None:
-        """Tell listeners what they could not be told before it was in the store."""
+    def send_events(self) -> None:
+        """Send the events whose records are now in the store."""
         listeners = self._listeners
         if listeners:
-            untold, self._untold = self._untold, []
-            for event in untold:
-                listeners.tell(event)
+            unsent, self._unsent = self._unsent, []
+            for event in unsent:
+                listeners.send(event)
 
     def announce(self, kind: Any, step: int, **data: Any) -> None:
-        """Tell listeners about the run as a whole."""
+        """Send an event about the run as a whole."""
         assert self._listeners is not None
-        self._listeners.tell(Event(kind, self.run_id, step, "", self.clock.time(), data))
+        self._listeners.send(Event(kind, self.run_id, step, "", self.clock.time(), data))
 
     @property
     def listening(self) -> bool:
         return bool(self._listeners)
 
     def status(self) -> Status:
-        """The status to report now that the driver has stopped."""
+        """Return the status of the run after the driver has stopped."""
         status = self.machine.status
         return "cancelled" if self.cancelled and status == "running" else status
 

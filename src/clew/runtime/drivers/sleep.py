@@ -1,10 +1,10 @@
-"""`ctx.sleep` by a clock that the driver moves: an async node waits for a timer, a sync one on its thread for a nap.
+"""`ctx.sleep` with a virtual clock: the driver advances the clock and wakes the sleeping nodes.
 
-Time moves only when all that executes sleeps, and then to whatever comes first. So sleeps beside each other overlap,
-and one that is longer than its node's timeout ends in the timeout, as they do by the system's clock.
+The clock moves only if all running nodes sleep, and then to the next timer. So concurrent sleeps overlap, and a sleep
+that is longer than the timeout of its node ends in the timeout, as with the system clock.
 
-A sleeping thread waits for a lock, which the driver releases to wake it. An interrupt of the driver cannot break that,
-as it could break a `threading.Event`.
+A sleeping thread waits for a lock that the driver releases. An interrupt of the driver cannot corrupt a lock, as it
+could a `threading.Event`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 async def asleep(session: Session, seconds: float) -> None:
-    """Sleep for `seconds` of the session's clock."""
+    """Sleep for `seconds` by the clock of the session."""
     if not session.clock.virtual:
         await asyncio.sleep(seconds)
         return
-    if session.on_tell is None:  # nobody drives: it is up to the sleeper
+    if session.wake_driver is None:  # without a driver, the sleeper advances the clock
         session.clock.advance(session.clock.monotonic() + seconds)
         return
     from clew.runtime.drivers.timers import Timer
@@ -39,13 +39,13 @@ async def asleep(session: Session, seconds: float) -> None:
 
     def wake() -> None:
         if not woken.done():
-            session.sleepers -= 1  # now, not when the task gets to go on: it counts as awake
+            session.sleepers -= 1  # now, not when the task continues: it counts as awake
             woken.set_result(None)
 
     session.sleepers += 1
     timer = Timer("call", None, 0, action=wake)
     session.at(session.clock.monotonic() + seconds, timer)
-    session.on_tell()
+    session.wake_driver()
     try:
         await woken
     finally:
@@ -55,49 +55,49 @@ async def asleep(session: Session, seconds: float) -> None:
 
 
 class SleepingNodes:
-    """The naps of sync nodes on threads. Threads begin them; the driver takes note of them, and ends them."""
+    """Sync nodes that sleep on their threads. The threads register their sleeps; the driver ends them."""
 
-    def __init__(self, session: Session, nudge: Callable[[], None]) -> None:
+    def __init__(self, session: Session, wake_driver: Callable[[], None]) -> None:
         self._session = session
-        self._nudge = nudge
+        self._wake_driver = wake_driver
         self._lock = Lock()
         self._is_open = True
-        self._begun: list[tuple[float, Attempt, LockType]] = []  # of which the driver does not know yet
+        self._begun: list[tuple[float, Attempt, LockType]] = []  # not yet seen by the driver
         self._asleep: dict[Attempt, tuple[Timer, LockType]] = {}
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> None:
-        """Sleep on the calling thread until the driver's clock says so, or nobody waits for the item any more."""
+        """Block the calling thread until its time has come or its attempt has ended."""
         woken = Lock()
         woken.acquire()
         with self._lock:
             if not self._is_open:
                 return
             self._begun.append((self._session.clock.monotonic() + seconds, (item, attempt), woken))
-        self._nudge()
+        self._wake_driver()
         woken.acquire()
 
     def count(self, items: Iterable[Item]) -> int:
-        """How many of the items that execute sleep; naps of others are over, since nobody waits for them."""
+        """Return how many of the running items sleep; wake threads of attempts that have ended."""
         from clew.runtime.drivers.timers import Timer
 
         with self._lock:
             begun, self._begun = self._begun, []
-        for when, nap, woken in begun:
-            timer = Timer("call", None, 0, action=partial(self._wake, nap))
-            self._asleep[nap] = timer, woken
+        for when, sleeper, woken in begun:
+            timer = Timer("call", None, 0, action=partial(self._wake, sleeper))
+            self._asleep[sleeper] = timer, woken
             self._session.at(when, timer)
-        under_way = {(item, item.attempt) for item in items}
-        for nap in [nap for nap in self._asleep if nap not in under_way]:
-            self._session.forget(self._asleep[nap][0])
-            self._wake(nap)
+        running = {(item, item.attempt) for item in items}
+        for sleeper in [sleeper for sleeper in self._asleep if sleeper not in running]:
+            self._session.forget(self._asleep[sleeper][0])
+            self._wake(sleeper)
         return len(self._asleep)
 
-    def _wake(self, nap: Attempt) -> None:
-        _wake(self._asleep[nap][1])
-        del self._asleep[nap]
+    def _wake(self, sleeper: Attempt) -> None:
+        _wake(self._asleep[sleeper][1])
+        del self._asleep[sleeper]
 
     def close(self) -> None:
-        """The driver stops: all wake up."""
+        """Wake all threads, because the driver stops."""
         with self._lock:
             self._is_open = False
             begun, self._begun = self._begun, []
@@ -106,6 +106,6 @@ class SleepingNodes:
 
 
 def _wake(woken: LockType) -> None:
-    """Wake a thread; once more does nothing."""
+    """Wake a thread; do nothing if it is awake."""
     if woken.locked():
         woken.release()

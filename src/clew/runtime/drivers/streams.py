@@ -1,6 +1,6 @@
-"""Streams: events handed out while a run goes on, wherever it is driven.
+"""Streams: yield the events of a run while it executes.
 
-A stream that is left early (a `break` in the caller's loop) cancels its run.
+Leaving a stream early, for example with `break`, cancels its run.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from clew.runtime.events import Event
 if TYPE_CHECKING:
     import asyncio
 
-_BEGINNING: Any = None  # what `begun` takes
+_STARTED: Any = None  # the first value of a stream; `start` consumes it
 
 
 Free = Callable[[BaseException], None]
-"""Called if a stream is left before its run has ended: whatever was opened for it is released."""
+"""Called if a stream is left before its run has ended, to release the run."""
 
 
-def begun(events: Generator[Event, None, None]) -> Generator[Event, None, None]:
-    """A stream that stands at its beginning. Who drops it there leaves it, as one does anywhere else in it."""
+def start(events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    """Start a stream, so that its cleanup runs even if the caller never iterates over it."""
     next(events)
     return events
 
 
 def from_driver(
-    driving: Generator[None, None, None], told: SimpleQueue[Event | None], free: Free
+    driving: Generator[None, None, None], events: SimpleQueue[Event | None], free: Free
 ) -> Generator[Event, None, None]:
-    """Events of a run that the caller's own thread drives, a little at a time."""
+    """Yield the events of a run that the caller's thread executes."""
     try:
-        yield _BEGINNING
+        yield _STARTED
         for _ in driving:
-            yield from _so_far(told)
+            yield from _queued(events)
     except BaseException as error:
         driving.close()
         free(error)
         raise
-    yield from _so_far(told)
+    yield from _queued(events)
 
 
-def _so_far(told: SimpleQueue[Event | None]) -> Iterator[Event]:
-    while not told.empty():
-        event = told.get()
+def _queued(events: SimpleQueue[Event | None]) -> Iterator[Event]:
+    while not events.empty():
+        event = events.get()
         assert event is not None
         yield event
 
 
 def from_thread(
-    run: Callable[[], Any], told: SimpleQueue[Event | None], cancel: Callable[[], Any], free: Free
+    run: Callable[[], Any], events: SimpleQueue[Event | None], cancel: Callable[[], Any], free: Free
 ) -> Generator[Event, None, None]:
-    """Events of a run with async nodes, whose loop runs in a thread of its own."""
+    """Yield the events of a run with async nodes, whose event loop runs in a separate thread."""
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -62,13 +62,13 @@ def from_thread(
         except BaseException as error:
             failures.append(error)
         finally:
-            told.put(None)
+            events.put(None)
 
     thread = Thread(target=work, name="clew-stream", daemon=True)
     try:
-        yield _BEGINNING
+        yield _STARTED
         thread.start()
-        while (event := told.get()) is not None:
+        while (event := events.get()) is not None:
             yield event
     except BaseException as error:
         if thread.is_alive():
@@ -82,9 +82,9 @@ def from_thread(
 
 
 async def from_task(
-    run: Coroutine[Any, Any, Any], told: asyncio.Queue[Event | None], cancel: Callable[[], Any]
+    run: Coroutine[Any, Any, Any], events: asyncio.Queue[Event | None], cancel: Callable[[], Any]
 ) -> AsyncGenerator[Event, None]:
-    """Events of a run that is a task of the caller's loop."""
+    """Yield the events of a run that is a task on the caller's event loop."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -93,12 +93,12 @@ async def from_task(
         try:
             await run
         finally:
-            loop.call_soon_threadsafe(told.put_nowait, None)
+            loop.call_soon_threadsafe(events.put_nowait, None)
 
     task: asyncio.Task[None] | None = None
     try:
         task = asyncio.ensure_future(drive())
-        while (event := await told.get()) is not None:
+        while (event := await events.get()) is not None:
             yield event
         await task
     finally:
@@ -106,4 +106,4 @@ async def from_task(
             cancel()
             task.cancel()
             await asyncio.wait([task])
-        run.close()  # nothing, unless it never began
+        run.close()  # has an effect only if the task never started

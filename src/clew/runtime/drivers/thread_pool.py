@@ -1,10 +1,8 @@
-"""Threads for sync nodes that run beside others, or that have a timeout of their own.
+"""A thread pool for sync nodes that run concurrently or have their own timeout, and for work on a store.
 
-An executor like the standard library's, with two differences that a workflow needs. Its threads are daemons, so a
-node that is stuck cannot keep the process from ending. And a thread whose item timed out is given up: it does not
-count as a worker any more, so a stuck node cannot starve the others. The caller's context variables are passed on.
-
-There may be a bound to how many there are; what comes then waits. They may also end after a time without work.
+It differs from `ThreadPoolExecutor` in three ways. Its threads are daemons, so a stuck node does not keep the process
+alive. It starts a new thread if all others are busy, so a stuck node does not block others. And it passes the caller's
+context variables on. The number of threads can be limited, and idle threads can end after a time.
 """
 
 from __future__ import annotations
@@ -24,17 +22,14 @@ _numbers = itertools.count(1)
 
 
 class DaemonThreadPool(Executor):
-    """As many daemon threads as are needed at once; they end when `shutdown` is called.
-
-    With `most`, no more than so many. With `idle`, one that had nothing to do for so many seconds ends before.
-    """
+    """Daemon threads, created as needed, at most `most`. A thread ends after `idle` seconds without work."""
 
     def __init__(self, *, most: int | None = None, idle: float | None = None) -> None:
         self._most = most
-        self._patience = idle
+        self._idle_timeout = idle
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = Lock()
-        self._idle = 0  # threads that wait for work, less what waits for a thread
+        self._idle = 0  # waiting threads minus waiting calls
         self._alive = 0
         self._closed = False
 
@@ -45,11 +40,11 @@ class DaemonThreadPool(Executor):
         return future
 
     def fulfil(self, future: Future[T], fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """`submit`, for who has to know the future even if an interrupt comes in between."""
+        """`submit` with a future of the caller, who then knows it even if an interrupt comes in between."""
         context = copy_context()
         with self._lock:
             if self._closed:
-                raise RuntimeError("these threads were shut down")
+                raise RuntimeError("this thread pool was shut down")
             if self._idle <= 0 and (self._most is None or self._alive < self._most):
                 Thread(target=self._serve, name=f"clew-{next(_numbers)}", daemon=True).start()
                 self._alive += 1
@@ -60,10 +55,10 @@ class DaemonThreadPool(Executor):
     def _serve(self) -> None:
         while True:
             try:
-                work = self._work.get(timeout=self._patience)
+                work = self._work.get(timeout=self._idle_timeout)
             except Empty:
                 with self._lock:
-                    if self._idle <= 0:  # something is on its way
+                    if self._idle <= 0:  # a call has been assigned to this thread
                         continue
                     self._idle -= 1
                     self._alive -= 1
@@ -82,7 +77,7 @@ class DaemonThreadPool(Executor):
                 self._idle += 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let the threads end when they are idle; never waits for one that is stuck."""
+        """Let the threads end when they are idle; do not wait for them."""
         with self._lock:
             self._closed = True
             for _ in range(self._alive):

@@ -1,4 +1,4 @@
-"""Timers of a session: retries, sleeps and deadlines of attempts."""
+"""Timers of a session: retries, deadlines of attempts, and sleeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.engine.frame import Item
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """Something that happens to an attempt of an item at a time: it is retried, or it has taken too long."""
+    """An action at a given time: retry an item, end an attempt that takes too long, or call a function."""
 
     kind: str  # retry | deadline | call
     item: Item | None
@@ -20,6 +20,6 @@ class Timer(msgspec.Struct, frozen=True):
 
 
 def matters(timer: Timer) -> bool:
-    """Whether the attempt that a deadline was set for is still under way."""
+    """Return whether the attempt of a deadline is still running."""
     item = timer.item
     return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
