@@ -26,7 +26,7 @@ from clew_nl2sql.planner.certainty import (
     of_field,
     unmapped,
 )
-from clew_nl2sql.planner.dry_run import DryRunResult, miniature
+from clew_nl2sql.planner.dry_run import DryRunResult, sample_database
 from clew_nl2sql.planner.features import CandidateFeatures, outcome_features
 from clew_nl2sql.planner.linear_model import LinearModel, shipped
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
@@ -95,7 +95,7 @@ def compete(parsed: ParsedQuestion, catalog: Catalog, model: LinearModel) -> Can
         ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
     )
     contenders = []
-    stage = miniature(catalog)
+    stage = sample_database(catalog)
     for score, _, candidate in scored[:REHEARSED]:
         try:
             expression = to_expression(candidate.query, parsed.schema)
