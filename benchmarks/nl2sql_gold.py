@@ -211,8 +211,8 @@ def same_value(gold: str, value: object) -> bool:
 class Judge:
     """Says which options of a decision agree with the gold query."""
 
-    def __init__(self, gold: Gold, schema: SchemaIndex, reading: ParsedQuestion):
-        self.gold, self.schema, self.reading = gold, schema, reading
+    def __init__(self, gold: Gold, schema: SchemaIndex, parsed: ParsedQuestion):
+        self.gold, self.schema, self.parsed = gold, schema, parsed
         self.lead = schema.same_class()
 
     def _same(self, first: int | None, second: int | None) -> bool:
@@ -241,7 +241,7 @@ class Judge:
         """A column that is selected and ordered by plays the role that its place suggests."""
         roles = {decision.options[n].role for n in good}
         if {"sel", "ord"} <= roles:
-            zone = self.reading.units[self.reading.unit_at[decision.start]].zone
+            zone = self.parsed.units[self.parsed.unit_at[decision.start]].zone
             drop = "sel" if zone == "order" else "ord"
             good = {n for n in good if decision.options[n].role != drop}
         if "dsp" in roles or "grpt" in roles or "sel" in roles:
@@ -258,7 +258,7 @@ class Judge:
                 bare_count = option.act.role in ("supc", "cnt", "hav", "ordc")
                 common = any("deg=common" in f for f in option.features)
                 return 30 if bare_count and not common else 0 if common else 8
-            mention = self.reading.mentions[mentions[0]]
+            mention = self.parsed.mentions[mentions[0]]
             return min(abs(mention.start - decision.end), abs(decision.start - mention.end))
 
         if not good:
@@ -309,7 +309,7 @@ class Judge:
     def _mentioned(self, column: int) -> bool:
         return any(
             t.column == column and t.quality >= m.best().quality - 0.1
-            for m in self.reading.mentions
+            for m in self.parsed.mentions
             for t in m.targets
         )
 

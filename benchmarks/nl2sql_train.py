@@ -33,7 +33,7 @@ from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.rule_planner import RulePlanner, compete, facts_of
-from clew_nl2sql.planner.unsupported import is_beyond
+from clew_nl2sql.planner.unsupported import is_unsupported
 
 FOLDS = 5
 PRECISION = 0.88  # the threshold is set where this share of the answers on unseen databases is right
@@ -80,7 +80,7 @@ class Corpus:
             self._databases[db] = Database(self.path(db))
         return self._databases[db]
 
-    def reading(self, example: Example) -> ParsedQuestion:
+    def parsed(self, example: Example) -> ParsedQuestion:
         return ParsedQuestion(example.question, self.catalog(example.db))
 
     def gold(self, example: Example) -> tuple[Rows | None, bool]:
@@ -90,16 +90,16 @@ class Corpus:
             self._gold[example] = (None if rows is None else normal(rows)), is_ordered(example.sql)
         return self._gold[example]
 
-    def trial(self, example: Example, reading: ParsedQuestion, query: Query) -> Trial | None:
+    def trial(self, example: Example, parsed: ParsedQuestion, query: Query) -> Trial | None:
         """Run one candidate; None if its tables do not join."""
         key = (example, query)
         if key not in self._trials:
-            self._trials[key] = self._tried(example, reading, query)
+            self._trials[key] = self._tried(example, parsed, query)
         return self._trials[key]
 
-    def _tried(self, example: Example, reading: ParsedQuestion, query: Query) -> Trial | None:
+    def _tried(self, example: Example, parsed: ParsedQuestion, query: Query) -> Trial | None:
         try:
-            sql = to_sql(to_expression(query, reading.schema), "sqlite")
+            sql = to_sql(to_expression(query, parsed.schema), "sqlite")
         except UnjoinableTablesError:
             return None
         gold, ordered = self.gold(example)
@@ -158,43 +158,43 @@ def _examples(corpus: Corpus, fold: int) -> Iterator[Example]:
 
 def _role_choices(corpus: Corpus, fold: int, names: Vocabulary) -> Iterator[Choice]:
     for example in _examples(corpus, fold):
-        reading = corpus.reading(example)
-        found = decisions(reading)
+        parsed = corpus.parsed(example)
+        found = decisions(parsed)
         try:
-            gold = analyse(example.sql, reading.schema)
+            gold = analyse(example.sql, parsed.schema)
         except Exception as reason:  # a gold query that sqlglot cannot read teaches nothing
             print(f"skipped: {example.sql}: {reason}", file=sys.stderr)
             continue
-        for decision, right in zip(found, Judge(gold, reading.schema, reading).right(found)):
+        for decision, right in zip(found, Judge(gold, parsed.schema, parsed).right(found)):
             options = [[(f, 1.0) for f in o.features] for o in decision.options]
             yield Choice(options, right, example.db, names)
 
 
 def _fields(corpus: Corpus, fold: int, model: LinearModel, names: Vocabulary) -> Iterator[Choice]:
     for example in _examples(corpus, fold):
-        reading = corpus.reading(example)
+        parsed = corpus.parsed(example)
         options: list[Sparse] = []
         right: set[int] = set()
-        for candidate in candidates(reading, model):
-            trial = corpus.trial(example, reading, candidate.query)
+        for candidate in candidates(parsed, model):
+            trial = corpus.trial(example, parsed, candidate.query)
             if trial is None:
                 continue
             if trial.right:
                 right.add(len(options))
-            options.append(candidate.features + outcome_features(reading, candidate.query, trial.outcome))
+            options.append(candidate.features + outcome_features(parsed, candidate.query, trial.outcome))
         if options:
             yield Choice(options, right, example.db, names)
 
 
 def _verdicts(corpus: Corpus, fold: int, model: LinearModel) -> Iterator[tuple[Sparse, bool, str]]:
     for example in _examples(corpus, fold):
-        reading = corpus.reading(example)
-        field = compete(reading, corpus.catalog(example.db), model)
-        if not field.answers or is_beyond(reading, field.answers[0][1][0].ranked):
+        parsed = corpus.parsed(example)
+        field = compete(parsed, corpus.catalog(example.db), model)
+        if not field.answers or is_unsupported(parsed, field.answers[0][1][0].ranked):
             continue
-        trial = corpus.trial(example, reading, field.answers[0][1][0].ranked.query)
+        trial = corpus.trial(example, parsed, field.answers[0][1][0].ranked.query)
         right = trial is not None and trial.right
-        yield facts_of(reading, field), right, example.db
+        yield facts_of(parsed, field), right, example.db
 
 
 def write(model: LinearModel, path: Path = WEIGHTS) -> None:

@@ -70,7 +70,7 @@ def test_the_samples(folder: Folder) -> None:
         ((HOW_MANY, "--source", "sales=mysql://x"), "error: 'mysql://x' is not the address"),
         ((HOW_MANY, *SALES, *SALES), "error: two sources have the name 'sales'"),
         ((HOW_MANY, *SALES, "--only", "hr"), "error: unknown source 'hr'"),
-        ((HOW_MANY, *SALES, "--allow", "sales"), "error: 'sales' is no grant"),
+        ((HOW_MANY, *SALES, "--allow", "sales"), "error: 'sales' is not a grant"),
         ((HOW_MANY, *SALES, "--model", "gpt"), "error: 'gpt' is not a model"),
         (("--resume", "nope", *SALES), "error: run 'nope' does not exist"),
     ],

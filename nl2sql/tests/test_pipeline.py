@@ -665,7 +665,7 @@ def test_a_question_to_a_source_that_is_not_there_is_refused(
 @pytest.mark.parametrize(
     "user, told",
     [
-        ({"policies": ["*"]}, "is no user"),
+        ({"policies": ["*"]}, "is not a user"),
         (UserContext(policies="*"), "must be a list"),  # type: ignore[arg-type]
         (UserContext(policies=None), "must be a list"),  # type: ignore[arg-type]
         (UserContext(policies=("sales",)), "is not a grant"),

@@ -117,7 +117,7 @@ def answer_of(result: RunResult) -> Answer:
     """Return the answer that a run holds."""
     parts: DecomposerResponse = result.get("decomposer_response") or DecomposerResponse()
     table: AggregatorResponse = result.get("aggregator_response") or AggregatorResponse()
-    said: AnswerSynthesizerResponse | None = result.get("answer_synthesizer_response")
+    synthesized: AnswerSynthesizerResponse | None = result.get("answer_synthesizer_response")
     outputs: dict[str, SubgraphOutput] = result.get("subgraph_outputs") or {}
     planned = result.get("global_planner_response")
     scans = tuple(
@@ -127,8 +127,8 @@ def answer_of(result: RunResult) -> Answer:
     warnings = [str(warning.get("message", warning)) for warning in result.get("warnings") or ()]
     return Answer(
         question=result.get("user_query") or "",
-        status=_status(result, table, said),
-        text=said.answer if said else f"The run {result.status}: {result.error}",
+        status=_status(result, table, synthesized),
+        text=synthesized.answer if synthesized else f"The run {result.status}: {result.error}",
         columns=table.columns,
         rows=table.rows,
         scans=scans,
@@ -145,12 +145,14 @@ def answer_of(result: RunResult) -> Answer:
     )
 
 
-def _status(result: RunResult, table: AggregatorResponse, said: AnswerSynthesizerResponse | None) -> Status:
-    if result.status != "completed" or said is None:
+def _status(
+    result: RunResult, table: AggregatorResponse, synthesized: AnswerSynthesizerResponse | None
+) -> Status:
+    if result.status != "completed" or synthesized is None:
         return "failed"
     if not table.columns:
         return "unanswered"
-    return "partial" if said.partial else "answered"
+    return "partial" if synthesized.partial else "answered"
 
 
 def _scan(name: str, source: str, intent: str, output: SubgraphOutput | None) -> Scan:

@@ -25,7 +25,7 @@ from clew_nl2sql.errors import UsageError
 from clew_nl2sql.graph import build_graph
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.plan import Plan
-from clew_nl2sql.replay_graphs import target_for
+from clew_nl2sql.replay_graphs import import_string_for
 from clew_nl2sql.resources import Resources
 from clew_nl2sql.roles import Decomposer, Planner, Synthesizer
 from clew_nl2sql.sources import Source, open_source
@@ -96,7 +96,7 @@ class Pipeline:
             listeners=tuple(listeners),
             # Sources enforce their own limits; exceeding one is an error of one scan, not of the run.
             default_node_timeout=options.pop("default_node_timeout", None),
-            import_string=options.pop("import_string", target_for(self.resources)),
+            import_string=options.pop("import_string", import_string_for(self.resources)),
             **options,
         )
 

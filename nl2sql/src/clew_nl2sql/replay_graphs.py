@@ -30,7 +30,7 @@ class PipelineShape(msgspec.Struct, frozen=True, array_like=True):
     models: tuple[bool, bool, bool]  # whether planner, decomposer and synthesizer are language models
 
 
-def target_for(resources: Resources) -> str:
+def import_string_for(resources: Resources) -> str:
     """Return the import string that a run stores as its graph."""
     roles = (resources.planner, resources.decomposer, resources.synthesizer)
     planner, decomposer, synthesizer = (hasattr(role, "through") for role in roles)

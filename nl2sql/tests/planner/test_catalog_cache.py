@@ -9,7 +9,7 @@ import pytest
 
 from clew_nl2sql import Pipeline
 from clew_nl2sql.planner import RulePlanner, catalog_from_sqlite
-from clew_nl2sql.planner.dry_run import SampleDatabase, miniature
+from clew_nl2sql.planner.dry_run import SampleDatabase, sample_database
 from nl2sql.tests.planner.museums import build
 from tests.connections import watched_connections
 
@@ -22,7 +22,7 @@ def database(tmp_path: Path) -> Path:
 def test_a_catalog_is_prepared_once(database: Path) -> None:
     catalog = catalog_from_sqlite(database)
     with watched_connections() as connections:
-        assert miniature(catalog) is miniature(catalog)
+        assert sample_database(catalog) is sample_database(catalog)
         RulePlanner().plan("How many paintings are there?", catalog)
         assert len(connections.open) == 1
 
@@ -52,7 +52,7 @@ def test_a_closed_pipeline_has_no_connection(samples: dict[str, str], tmp_path: 
     with watched_connections() as connections:
         pipeline = Pipeline(samples, store=tmp_path / "runs.db")
         pipeline.ask("How many customers are there?")
-        assert len(connections.open) >= 2  # the store, and a miniature
+        assert len(connections.open) >= 2  # the store, and a sample database
         pipeline.close()
         gc.collect()
         assert not connections.open

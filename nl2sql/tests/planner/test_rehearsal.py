@@ -1,4 +1,4 @@
-"""The miniature: what candidates give, alike whatever the order of their columns, and never for long."""
+"""Dry runs: equal rows are one answer in any column order, and a candidate never runs for long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew_nl2sql.planner import Catalog, Column, Table, catalog_from_sqlite
-from clew_nl2sql.planner.dry_run import SampleDatabase, miniature
+from clew_nl2sql.planner.dry_run import SampleDatabase, sample_database
 from nl2sql.tests.planner.museums import build
 
 
@@ -48,4 +48,4 @@ def test_order_counts_where_it_is_asked_for(stage: SampleDatabase) -> None:
 
 def test_without_rows_there_is_nothing_to_rehearse_on() -> None:
     table = Table(name="artist", columns=(Column(name="name", kind="text"),))
-    assert miniature(Catalog(tables=(table,))) is None
+    assert sample_database(Catalog(tables=(table,))) is None

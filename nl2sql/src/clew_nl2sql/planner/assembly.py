@@ -55,19 +55,19 @@ def _parts_of(assignment: Assignment) -> QueryParts:
     return parts
 
 
-def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
+def assemble(parsed: ParsedQuestion, assignment: Assignment) -> list[Draft]:
     """Return every query that an assignment may mean."""
     parts = _parts_of(assignment)
-    schema = reading.schema
+    schema = parsed.schema
     drafts = []
-    for items, named in _selections(reading, parts):
+    for items, named in _selections(parsed, parts):
         if not items:
             continue
         for query, choices in _grouped(schema, parts, items):
-            for filtered, more in _filtered(reading, parts, query):
-                for ordered, order in _ordered(reading, parts, filtered):
-                    for final, last in _counted_once(schema, parts, ordered) or _distinct(reading, ordered):
-                        final = _with_keys(final, reading.via)
+            for filtered, more in _filtered(parsed, parts, query):
+                for ordered, order in _ordered(parsed, parts, filtered):
+                    for final, last in _counted_once(schema, parts, ordered) or _distinct(parsed, ordered):
+                        final = _with_keys(final, parsed.via)
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
 
@@ -94,11 +94,11 @@ def _with_keys(query: Query, via: frozenset[int]) -> Query:
     return query._replace(via=via, where=where, compound=compound)
 
 
-def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
+def _selections(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
     """Return the possible selections: the selected items, or a table's display column, its key, or all
     columns.
     """
-    schema = reading.schema
+    schema = parsed.schema
     placed = parts.items + [(at, SelectItem(schema.tables[t].display)) for at, t in parts.shown]
     items = [item for _, item in sorted(placed, key=lambda p: p[0])]
     items = list(dict.fromkeys(items))
@@ -116,7 +116,7 @@ def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
             items.insert(0, SelectItem(column))
             if bare:
                 return [(tuple(items), ("grpcol",)), (bare, ("grpcol:hidden",))]
-    return _said(reading, parts, tuple(items)) if items else _by_default(reading, parts)
+    return _said(parsed, parts, tuple(items)) if items else _by_default(parsed, parts)
 
 
 def _shows(schema: SchemaIndex, items: list[SelectItem], table: int) -> bool:
@@ -124,13 +124,13 @@ def _shows(schema: SchemaIndex, items: list[SelectItem], table: int) -> bool:
     return any(i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items)
 
 
-def _asks_everything(reading: ParsedQuestion) -> bool:
-    return any(t.lemma in _EVERYTHING for t in reading.tokens)
+def _asks_everything(parsed: ParsedQuestion) -> bool:
+    return any(t.lemma in _EVERYTHING for t in parsed.tokens)
 
 
-def _said(reading: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Selection]:
+def _said(parsed: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Selection]:
     """Return the named items; a table alone may also mean its key, all columns, or first and last name."""
-    schema = reading.schema
+    schema = parsed.schema
     found: list[Selection] = [(items, ("said",))]
     if not parts.shown or len(items) > 1:
         return found
@@ -138,17 +138,17 @@ def _said(reading: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, .
     key = schema.tables[table].key
     if key is not None and key != schema.tables[table].display:
         found.append(((SelectItem(key),), ("show:key",)))
-    if _asks_everything(reading):
+    if _asks_everything(parsed):
         found.append(((SelectItem(None),), ("show:all",)))
     return found + _first_and_last(schema, table)
 
 
-def _by_default(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
+def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
     """Return default selections: the display column of the tables, the key, or all columns."""
-    schema = reading.schema
+    schema = parsed.schema
     found: list[Selection] = []
     tables = list(
-        dict.fromkeys(parts.entities + ([reading.main_table] if reading.main_table is not None else []))
+        dict.fromkeys(parts.entities + ([parsed.main_table] if parsed.main_table is not None else []))
     )
     for table in tables[:2]:
         entry = schema.tables[table]
@@ -156,7 +156,7 @@ def _by_default(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
             found.append(((SelectItem(entry.display),), ("show:default",)))
         if entry.key is not None and entry.key != entry.display:
             found.append(((SelectItem(entry.key),), ("show:defaultkey",)))
-        if _asks_everything(reading) and table == tables[0]:
+        if _asks_everything(parsed) and table == tables[0]:
             found.append(((SelectItem(None),), ("show:all",)))
     return found
 
@@ -218,16 +218,16 @@ def _groups(schema: SchemaIndex, parts: QueryParts, query: Query, plain: list[in
     return found
 
 
-def _filtered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
-    conditions = _alternatives(reading, parts.conditions)
+def _filtered(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
+    conditions = _alternatives(parsed, parts.conditions)
     if parts.negative or parts.excluded:
-        return _negated(reading, parts, query)
+        return _negated(parsed, parts, query)
     found: list[Variant] = []
     plain = tuple(c for _, _, c in parts.conditions)
     rival = None if any(i.agg for i in query.select) else _rivals(parts.conditions)
     for some, name in conditions:
         found.append((query._replace(where=some), name))
-    nested = _nested(reading, parts.conditions)
+    nested = _nested(parsed, parts.conditions)
     if nested is not None:
         found.append((query._replace(where=nested), ("cmp:inner",)))
     if rival is not None:
@@ -235,17 +235,17 @@ def _filtered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[
         rest = tuple(c for c in plain if c not in (first, second))
         left = query._replace(where=(*rest, first))
         right = query._replace(where=(*rest, second), order=(), limit=None)
-        if not any(c.either for c in _either_said(reading, parts.conditions)):  # "or" never means both
+        if not any(c.either for c in _either_said(parsed, parts.conditions)):  # "or" never means both
             found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
         found.append((left._replace(compound=("union", right)), ("both:union",)))
     return found
 
 
 def _nested(
-    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+    parsed: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
 ) -> tuple[Condition, ...] | None:
     """Return conditions after a compared aggregate, as conditions on the aggregated rows."""
-    schema = reading.schema
+    schema = parsed.schema
     for at, _, compared in conditions:
         if not isinstance(compared.value, Scalar):
             continue
@@ -273,12 +273,12 @@ def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Co
 
 
 def _alternatives(
-    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+    parsed: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
 ) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
     """Combine conditions with AND; with OR where the question says so, and between two values of one column."""
     together = tuple(c for _, _, c in conditions)
     found: list[tuple[tuple[Condition, ...], tuple[str, ...]]] = []
-    said = _either_said(reading, conditions)
+    said = _either_said(parsed, conditions)
     if said != together:
         found.append((said, ("or:said",)))
     joined = tuple(
@@ -292,20 +292,20 @@ def _alternatives(
 
 
 def _either_said(
-    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+    parsed: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
 ) -> tuple[Condition, ...]:
     made: list[Condition] = []
     last_end = 0
     for start, end, condition in conditions:
-        either = bool(made) and "or" in reading.low[last_end:start]
+        either = bool(made) and "or" in parsed.low[last_end:start]
         made.append(condition._replace(either=either))
         last_end = end
     return tuple(made)
 
 
-def _negated(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
+def _negated(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
     """Return a NOT IN over the key path, or an EXCEPT of the same selection."""
-    schema = reading.schema
+    schema = parsed.schema
     where = tuple(c for _, _, c in parts.conditions)
     entity = next((schema.columns[i.column].table for i in query.select if i.column is not None), None)
     if entity is None:
@@ -340,32 +340,32 @@ def _negated(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[V
     return found
 
 
-def _ordered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
+def _ordered(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
     if parts.ranking is not None:
         item, desc, limit = parts.ranking
         best = query._replace(order=((item, desc),), limit=parts.limit or limit)
-        if _asks_order(reading) and parts.limit is None:
+        if _asks_order(parsed) and parts.limit is None:
             return [(best, ()), (best._replace(limit=None), ("rank:all",))]
         return [(best, ())]
-    desc = _descends(reading)
+    desc = _descends(parsed)
     if parts.orders:
-        order = _directed(reading, parts.orders, desc)
+        order = _directed(parsed, parts.orders, desc)
         return [(query._replace(order=order, limit=parts.limit), ())]
     first = query.select[0]
-    if _asks_order(reading) and first.column is not None and not first.agg and query.compound is None:
+    if _asks_order(parsed) and first.column is not None and not first.agg and query.compound is None:
         return [(query._replace(order=((first, desc),), limit=parts.limit), ("order:first",))]
     return [(query, ())]
 
 
 def _directed(
-    reading: ParsedQuestion, orders: list[tuple[SelectItem, int]], desc: bool
+    parsed: ParsedQuestion, orders: list[tuple[SelectItem, int]], desc: bool
 ) -> tuple[tuple[SelectItem, bool], ...]:
     """Return each item with its own direction, as in "by price descending, then by name ascending"."""
-    said = [(at, word in _DOWN) for at, word in enumerate(reading.low) if word in _DOWN or word in _UP]
+    said = [(at, word in _DOWN) for at, word in enumerate(parsed.low) if word in _DOWN or word in _UP]
     if len({down for _, down in said}) < 2 or len(orders) < 2:
         return tuple(dict.fromkeys((item, desc) for item, _ in orders))
     found: dict[SelectItem, bool] = {}
-    ends = [start for _, start in orders[1:]] + [len(reading.low)]
+    ends = [start for _, start in orders[1:]] + [len(parsed.low)]
     before = orders[0][1] > said[0][0]  # "in descending order of price", not "by price descending"
     for (item, start), end in zip(orders, ends):
         own = [d for at, d in said if start < at < end]
@@ -375,27 +375,27 @@ def _directed(
     return tuple(found.items())
 
 
-def _asks_order(reading: ParsedQuestion) -> bool:
+def _asks_order(parsed: ParsedQuestion) -> bool:
     """Return whether the question asks for an order of rows, and not for orders of customers."""
-    for at, word in enumerate(reading.low):
-        if word in _ORDERED and at not in reading.verbs:
+    for at, word in enumerate(parsed.low):
+        if word in _ORDERED and at not in parsed.verbs:
             return True
-        if word == "order" and (reading.word(at + 1) in ("by", "them", "the", "these", "of") or at == 0):
-            return not any(m.start <= at < m.end for m in reading.mentions)
+        if word == "order" and (parsed.word(at + 1) in ("by", "them", "the", "these", "of") or at == 0):
+            return not any(m.start <= at < m.end for m in parsed.mentions)
     return False
 
 
-def _descends(reading: ParsedQuestion) -> bool:
-    for at, word in enumerate(reading.low):
+def _descends(parsed: ParsedQuestion) -> bool:
+    for at, word in enumerate(parsed.low):
         if word in _DOWN:
             return True
-        near = reading.low[at + 1 : at + 4]
-        if word == "from" and "to" in reading.low[at : at + 7] and any(w in _DESCENDING for w in near):
+        near = parsed.low[at + 1 : at + 4]
+        if word == "from" and "to" in parsed.low[at : at + 7] and any(w in _DESCENDING for w in near):
             return True
     return False
 
 
-def _distinct(reading: ParsedQuestion, query: Query) -> list[Variant]:
+def _distinct(parsed: ParsedQuestion, query: Query) -> list[Variant]:
     if any(i.agg for i in query.select) or query.compound is not None or query.select == (SelectItem(None),):
         return [(query, ())]
     return [(query, ("all",)), (query._replace(distinct=True), ("distinct",))]

@@ -13,13 +13,13 @@ from clew_nl2sql.planner.query import Query
 MOST = 64
 
 
-def candidates(reading: ParsedQuestion, model: LinearModel, *, most: int = MOST) -> list[CandidateFeatures]:
+def candidates(parsed: ParsedQuestion, model: LinearModel, *, most: int = MOST) -> list[CandidateFeatures]:
     """Return the candidates of a question, in the order of the search."""
-    states = assignments(decisions(reading), model)
-    describer = FeatureExtractor(reading, states[0].score)
+    states = assignments(decisions(parsed), model)
+    describer = FeatureExtractor(parsed, states[0].score)
     found: dict[Query, CandidateFeatures] = {}
     for state in states:
-        for draft in assemble(reading, state):
+        for draft in assemble(parsed, state):
             if draft.query not in found:
                 described = describer.features(state, draft)
                 if described is not None:

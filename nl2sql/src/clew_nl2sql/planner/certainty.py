@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from clew_nl2sql.planner.acts import Ignore
-from clew_nl2sql.planner.expectations import abilities, promises
+from clew_nl2sql.planner.expectations import abilities, expectation_facts
 from clew_nl2sql.planner.features import CandidateFeatures, band, shape
 from clew_nl2sql.planner.lexicon import FILLER
 from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
@@ -25,23 +25,23 @@ _TELLING = (
 )  # fmt: skip
 
 
-def of_candidate(reading: ParsedQuestion, best: CandidateFeatures) -> Facts:
+def of_candidate(parsed: ParsedQuestion, best: CandidateFeatures) -> Facts:
     """Return facts about the best candidate: its shape, its weakest link, its unused words."""
     named = dict(best.features)
-    left = unmapped(reading, best)
-    first = reading.tokens[0].text if reading.tokens else ""
+    left = unmapped(parsed, best)
+    first = parsed.tokens[0].text if parsed.tokens else ""
     found = [
         ("score", named.get("score", 0.0)),
         ("worst", best.assignment.worst),
         ("unmapped", float(len(left))),
         (f"unmapped={min(len(left), 3)}", 1.0),
         ("unmapped name", float(any(word[:1].isupper() and word != first for word in left))),
-        (f"length={band(len(reading.tokens), (7, 10, 14, 18, 24))}", 1.0),
+        (f"length={band(len(parsed.tokens), (7, 10, 14, 18, 24))}", 1.0),
     ]
     found.extend((f"e:{name}", 1.0) for name in shape(best.query) if not name.startswith("n:"))
-    denials = set(reading.denials)
-    words = [w for at, w in enumerate(reading.low) if w not in NEGATIONS or at in denials]
-    found.extend(promises(words, abilities(best.query)))
+    denials = set(parsed.denials)
+    words = [w for at, w in enumerate(parsed.low) if w not in NEGATIONS or at in denials]
+    found.extend(expectation_facts(words, abilities(best.query)))
     found.extend((f"e:{name}", 1.0) for name in named if name.startswith(_TELLING))
     return found
 
@@ -59,19 +59,19 @@ def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
     ]
 
 
-def unmapped(reading: ParsedQuestion, best: CandidateFeatures) -> list[str]:
+def unmapped(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
     """Return the words of the question that the query does not cover."""
     covered: set[int] = set()
     for decision, option in best.assignment.choices:
         if not isinstance(option.act, Ignore):
             covered.update(range(decision.start, decision.end))
-    for cue in reading.cues:
+    for cue in parsed.cues:
         covered.update(range(cue.start, cue.end))
-    for amount in reading.amounts:
+    for amount in parsed.amounts:
         covered.update(range(amount.cue_start, amount.cue_end))
     return [
         token.text
-        for at, token in enumerate(reading.tokens)
+        for at, token in enumerate(parsed.tokens)
         if at not in covered
         and token.kind in ("word", "quoted", "number", "date")
         and token.low not in FILLER

@@ -45,29 +45,29 @@ from clew_nl2sql.planner.value_decisions import (
 )
 
 
-def cue_decision(reading: ParsedQuestion, number: int) -> Decision:
+def cue_decision(parsed: ParsedQuestion, number: int) -> Decision:
     """Return the decision about one cue."""
-    cue = reading.cues[number]
-    context = reading.context(cue.start, cue.end)
+    cue = parsed.cues[number]
+    context = parsed.context(cue.start, cue.end)
     flat = [f"what={cue.what}", f"deg={cue.degree}", f"lim={cue.limit > 1}"] + context[:9]
-    flat.append(f"cue={' '.join(reading.low[cue.start : cue.end])}")
+    flat.append(f"cue={' '.join(parsed.low[cue.start : cue.end])}")
     if cue.kind == "count":
-        options = _count(reading, cue, flat)
+        options = _count(parsed, cue, flat)
     elif cue.kind == "deg":
-        options = _measured(reading, cue, flat)
+        options = _measured(parsed, cue, flat)
     elif cue.kind == "cmp":
-        options = _comparison(reading, cue, flat)
+        options = _comparison(parsed, cue, flat)
     elif cue.kind == "agg":
-        options = _aggregate(reading, number, cue, flat)
+        options = _aggregate(parsed, number, cue, flat)
     else:
-        options = _superlative(reading, number, cue, flat)
+        options = _superlative(parsed, number, cue, flat)
     options.append(Option(f"{cue.kind}.none", Ignore(), (), tuple(f"{cue.kind}.none|{f}" for f in flat)))
     options.append(Option(f"{cue.kind}.used", Consumed(), (), tuple(f"{cue.kind}.used|{f}" for f in flat)))
     return Decision(f"c{number}", cue.kind, cue.start, cue.end, tuple(options))
 
 
-def _different(reading: ParsedQuestion, start: int, end: int) -> bool:
-    return any(reading.word(at) in ("different", "distinct", "unique") for at in range(start, end))
+def _different(parsed: ParsedQuestion, start: int, end: int) -> bool:
+    return any(parsed.word(at) in ("different", "distinct", "unique") for at in range(start, end))
 
 
 _COUNTS: tuple[type[ColumnAct], ...] = (
@@ -77,22 +77,22 @@ _COUNTS: tuple[type[ColumnAct], ...] = (
 )  # the last one only for numbers
 
 
-def _count(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+def _count(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
-    for number, rank in near_mentions(reading, cue.end, 2):
-        mention = reading.mentions[number]
-        between = gap_words(reading, cue.end, mention.start)
-        unlike = _different(reading, cue.end, mention.start)
+    for number, rank in near_mentions(parsed, cue.end, 2):
+        mention = parsed.mentions[number]
+        between = gap_words(parsed, cue.end, mention.start)
+        unlike = _different(parsed, cue.end, mention.start)
         base = [f"k.rank={rank}", f"k.gap={between}", f"k.diff={unlike}"]
         for target in mention.targets[:6]:
-            shape = base + [f"k.{f}" for f in target_features(reading, number, mention, target)]
+            shape = base + [f"k.{f}" for f in target_features(parsed, number, mention, target)]
             use = (f"m{number}",)
             if target.column is None:
                 for act in (CountRows(target.table), OrderByCount(target.table)):
                     features = tuple(f"k.{act.role}|{f}" for f in flat + base) + tuple(shape) + ("k.tab",)
                     made.append(Option(f"k.{act.role}", act, use, features))
                 continue
-            column = reading.schema.columns[target.column]
+            column = parsed.schema.columns[target.column]
             extra = [
                 f"k.kind={column.kind}",
                 f"k.uniq={column.unique}",
@@ -102,9 +102,9 @@ def _count(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
                 features = tuple(f"k.{count.role}|{f}" for f in flat + base + extra) + tuple(shape)
                 made.append(Option(f"k.{count.role}", count(target.column), use, features))
         for target in [t for t in mention.targets if t.column is None][:2]:
-            for key in _keys_to(reading, target.table):
+            for key in _keys_to(parsed, target.table):
                 extra = [
-                    f"k.own={reading.schema.columns[key].table == target.table}",
+                    f"k.own={parsed.schema.columns[key].table == target.table}",
                     f"k.q={target.way}{target.coverage == 1}",
                 ]
                 features = tuple(f"k.key|{f}" for f in flat + base + extra)
@@ -115,46 +115,46 @@ def _count(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     return made
 
 
-def _keys_to(reading: ParsedQuestion, table: int) -> list[int]:
+def _keys_to(parsed: ParsedQuestion, table: int) -> list[int]:
     """Return columns whose distinct values are rows of a table: its key, and foreign keys to it."""
-    key = reading.schema.tables[table].key
+    key = parsed.schema.tables[table].key
     if key is None:
         return []
-    return [key] + [source for source, target in reading.schema.edges if target == key][:3]
+    return [key] + [source for source, target in parsed.schema.edges if target == key][:3]
 
 
-def _shape(role: str, reading: ParsedQuestion, cue: Cue, near: NearColumn) -> list[str]:
+def _shape(role: str, parsed: ParsedQuestion, cue: Cue, near: NearColumn) -> list[str]:
     """Describe the positions of a cue and a nearby column, as features of a role."""
-    column = reading.schema.columns[near.column]
-    where = reading.mentions[near.mention]
+    column = parsed.schema.columns[near.column]
+    where = parsed.mentions[near.mention]
     between = (
-        gap_words(reading, cue.end, where.start)
+        gap_words(parsed, cue.end, where.start)
         if near.place[0] == "a"
-        else "b:" + gap_words(reading, where.end, cue.start)
+        else "b:" + gap_words(parsed, where.end, cue.start)
     )
     names = [
         f"at={near.place}",
         f"gap={between}",
         f"kind={column.kind}",
         f"id={column.is_key or column.is_ref}",
-        *target_features(reading, near.mention, where, near.target),
+        *target_features(parsed, near.mention, where, near.target),
     ]
     return [f"{role}.{each}" for each in names]
 
 
-def _aggregate(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
+def _aggregate(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
-    compared = _comparison_before(reading, cue.start)
-    for near in near_columns(reading, cue.start, cue.end, before=2, after=3):
-        column = reading.schema.columns[near.column]
-        shape = _shape("g", reading, cue, near)
+    compared = _comparison_before(parsed, cue.start)
+    for near in near_columns(parsed, cue.start, cue.end, before=2, after=3):
+        column = parsed.schema.columns[near.column]
+        shape = _shape("g", parsed, cue, near)
         use = (f"m{near.mention}",)
         features = tuple(shape) + tuple(f"g.sel|{f}" for f in flat + shape[:3] + [f"cmp={bool(compared)}"])
         made.append(Option("g.sel", SelectAggregate(cue.what, column.id), use, features))
         if cue.what in ("max", "min"):
             features = tuple(shape) + tuple(f"g.sup|{f}" for f in flat + shape[:3])
             made.append(Option("g.sup", RankByColumn(column.id, cue.what == "max", 1), use, features))
-        if reading.units[reading.unit_at[cue.start]].zone == "order":
+        if parsed.units[parsed.unit_at[cue.start]].zone == "order":
             features = tuple(shape) + tuple(f"g.ord|{f}" for f in flat + shape[:3])
             made.append(Option("g.ord", OrderByAggregate(cue.what, column.id), use, features))
         if compared and column.kind in ("number", "date"):
@@ -163,27 +163,27 @@ def _aggregate(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) 
                 Option("g.cmp", CompareWithAggregate(column.id, compared[0], cue.what), use, features)
             )
     if cue.what == "sum":
-        for mention, _ in near_mentions(reading, cue.end, 1):
-            for target in [t for t in reading.mentions[mention].targets if t.column is None][:1]:
+        for mention, _ in near_mentions(parsed, cue.end, 1):
+            for target in [t for t in parsed.mentions[mention].targets if t.column is None][:1]:
                 features = tuple(f"g.cnt|{f}" for f in flat) + (f"g.cnt={target.way}{target.coverage == 1}",)
                 made.append(Option("g.cnt", CountRows(target.table), (f"m{mention}",), features))
     if compared:
-        for column, minus, rank in implied_columns(reading, compared[1]):
+        for column, minus, rank in implied_columns(parsed, compared[1]):
             op = _TURNED[compared[0]] if turned(compared[1], minus) else compared[0]
-            shape = [f"g.impl={rank}"] + table_fit(reading, column, "g")
+            shape = [f"g.impl={rank}"] + table_fit(parsed, column, "g")
             features = tuple(shape) + tuple(f"g.cmpi|{f}" for f in flat)
             made.append(Option("g.cmp", CompareWithAggregate(column.id, op, cue.what), (), features))
     return made
 
 
-def _measured(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+def _measured(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     """Return options for "How old is …": the column that the adjective measures, its average or its extreme."""
-    functions = [c.what for c in reading.cues if c.kind == "agg"]
-    functions += ["max" if c.what == "desc" else "min" for c in reading.cues if c.kind == "super"]
-    others = tuple(f"c{n}" for n, c in enumerate(reading.cues) if c.kind in ("agg", "super"))
+    functions = [c.what for c in parsed.cues if c.kind == "agg"]
+    functions += ["max" if c.what == "desc" else "min" for c in parsed.cues if c.kind == "super"]
+    others = tuple(f"c{n}" for n, c in enumerate(parsed.cues) if c.kind in ("agg", "super"))
     made = []
-    for column, _, rank in implied_columns(reading, cue.degree):
-        shape = (f"d.impl={rank}", f"d.kind={column.kind}", *table_fit(reading, column, "d"))
+    for column, _, rank in implied_columns(parsed, cue.degree):
+        shape = (f"d.impl={rank}", f"d.kind={column.kind}", *table_fit(parsed, column, "d"))
         made.append(Option("d.sel", SelectColumn(column.id), (), shape + tuple(f"d.sel|{f}" for f in flat)))
         for function in functions[:1]:
             features = shape + tuple(f"d.agg|{f}" for f in flat)
@@ -198,18 +198,18 @@ _EXTREMES = {
 }  # fmt: skip
 
 
-def _comparison(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+def _comparison(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     """Compare two columns, or a column with the extreme of some rows ("than any", "than the largest")."""
     made = []
-    near = near_columns(reading, cue.start, cue.end, before=2, after=2, each=3)
-    within = near_columns(reading, cue.start, cue.start + 1, before=0, after=1, each=3)
+    near = near_columns(parsed, cue.start, cue.end, before=2, after=2, each=3)
+    within = near_columns(parsed, cue.start, cue.start + 1, before=0, after=1, each=3)
     near += [
         found._replace(place="i")
         for found in within
-        if cue.start < reading.mentions[found.mention].start < cue.end
+        if cue.start < parsed.mentions[found.mention].start < cue.end
     ]
-    said = next((w for w in reading.low[cue.end : cue.end + 4] if (cue.what, w) in _EXTREMES), "")
-    columns = [found for found in near if reading.schema.columns[found.column].kind in ("number", "date")]
+    said = next((w for w in parsed.low[cue.end : cue.end + 4] if (cue.what, w) in _EXTREMES), "")
+    columns = [found for found in near if parsed.schema.columns[found.column].kind in ("number", "date")]
     for one in columns:
         for two in columns:
             if one.place[0] in "bi" and two.place[0] == "a" and one.column != two.column:
@@ -227,9 +227,9 @@ def _comparison(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Opti
             act = CompareWithAggregate(one.column, cue.what, _EXTREMES[cue.what, said])
             made.append(Option("o.sub", act, (f"m{one.mention}",), features))
     if said:
-        for column, minus, rank in implied_columns(reading, cue.degree):
+        for column, minus, rank in implied_columns(parsed, cue.degree):
             op = _TURNED[cue.what] if turned(cue.degree, minus) else cue.what
-            features = (f"o.impl={rank}", *table_fit(reading, column, "o"), *(f"o.subi|{f}" for f in flat))
+            features = (f"o.impl={rank}", *table_fit(parsed, column, "o"), *(f"o.subi|{f}" for f in flat))
             made.append(
                 Option("o.sub", CompareWithAggregate(column.id, op, _EXTREMES[op, said]), (), features)
             )
@@ -240,25 +240,25 @@ _DENIED = {">": "<=", "<": ">="}
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
-def _comparison_before(reading: ParsedQuestion, start: int) -> tuple[str, str] | None:
+def _comparison_before(parsed: ParsedQuestion, start: int) -> tuple[str, str] | None:
     for at in range(start - 1, max(-1, start - 5), -1):
-        found = comparative(reading.low, at)
+        found = comparative(parsed.low, at)
         if found:
-            denied = reading.word(at - 1) in ("no", "not")  # no more than the average
+            denied = parsed.word(at - 1) in ("no", "not")  # no more than the average
             return (_DENIED[found[0]] if denied else found[0]), found[1]
     return None
 
 
-def _superlative(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
+def _superlative(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
-    inner = [n for n, c in enumerate(reading.cues) if n > number and 0 <= c.start - cue.end <= 2]
-    counts = tuple(f"c{n}" for n in inner if reading.cues[n].kind == "count")
-    sums = [n for n in inner if reading.cues[n].kind == "agg"]
+    inner = [n for n, c in enumerate(parsed.cues) if n > number and 0 <= c.start - cue.end <= 2]
+    counts = tuple(f"c{n}" for n in inner if parsed.cues[n].kind == "count")
+    sums = [n for n in inner if parsed.cues[n].kind == "agg"]
     flat = flat + [f"inner={'count' if counts else 'agg' if sums else '-'}"]
     desc = cue.what == "desc"
-    for mention, rank in near_mentions(reading, reading.cues[inner[0]].end if inner else cue.end, 2):
-        where = reading.mentions[mention]
-        between = gap_words(reading, cue.end, where.start)
+    for mention, rank in near_mentions(parsed, parsed.cues[inner[0]].end if inner else cue.end, 2):
+        where = parsed.mentions[mention]
+        between = gap_words(parsed, cue.end, where.start)
         for target in [t for t in where.targets if t.column is None][:2]:
             shape = [f"s.rank={rank}", f"s.gap={between}", f"s.q={target.way}{target.coverage == 1}"]
             features = tuple(shape) + tuple(f"s.cnt|{f}" for f in flat + shape)
@@ -278,9 +278,9 @@ def _superlative(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]
     made.append(Option("s.cnt", RankByCount(desc, cue.limit, None), counts, features))
     if cue.degree == "common":
         return made
-    made.extend(_ranked(reading, cue, flat, sums))
-    for column, flip, rank in implied_columns(reading, cue.degree):
-        shape = [f"s.impl={rank}", f"s.kind={column.kind}"] + table_fit(reading, column, "s")
+    made.extend(_ranked(parsed, cue, flat, sums))
+    for column, flip, rank in implied_columns(parsed, cue.degree):
+        shape = [f"s.impl={rank}", f"s.kind={column.kind}"] + table_fit(parsed, column, "s")
         features = tuple(shape) + tuple(f"s.imp|{f}" for f in flat)
         made.append(Option("s.imp", RankByColumn(column.id, _direction(cue, flip), cue.limit), (), features))
     return made
@@ -295,19 +295,19 @@ def _direction(cue: Cue, flip: bool) -> bool:
     return not flip
 
 
-def _ranked(reading: ParsedQuestion, cue: Cue, flat: list[str], sums: list[int]) -> list[Option]:
+def _ranked(parsed: ParsedQuestion, cue: Cue, flat: list[str], sums: list[int]) -> list[Option]:
     made = []
     desc = cue.what == "desc"
-    for near in near_columns(reading, cue.start, cue.end, before=1, after=3):
-        column = reading.schema.columns[near.column]
-        shape = _shape("s", reading, cue, near)
+    for near in near_columns(parsed, cue.start, cue.end, before=1, after=3):
+        column = parsed.schema.columns[near.column]
+        shape = _shape("s", parsed, cue, near)
         use = (f"m{near.mention}",)
         features = tuple(shape) + tuple(f"s.col|{f}" for f in flat + shape[:3])
         made.append(Option("s.col", RankByColumn(column.id, desc, cue.limit), use, features))
         if column.kind in ("number", "date"):
             features = tuple(shape) + tuple(f"s.agg|{f}" for f in flat + shape[:3])
             made.append(Option("s.agg", SelectAggregate("max" if desc else "min", column.id), use, features))
-        compared = _comparison_before(reading, cue.start)
+        compared = _comparison_before(parsed, cue.start)
         if compared and column.kind in ("number", "date"):
             features = tuple(shape) + tuple(f"s.cmp|{f}" for f in flat + shape[:3])
             extreme = CompareWithAggregate(column.id, compared[0], "max" if desc else "min")
@@ -321,19 +321,19 @@ def _ranked(reading: ParsedQuestion, cue: Cue, flat: list[str], sums: list[int])
             features = tuple(shape) + tuple(f"s.tot|{f}" for f in flat + shape[:3])
             made.append(Option("s.tot", RankByAggregate("sum", column.id, desc, cue.limit), use, features))
         for inner in sums:
-            act = RankByAggregate(reading.cues[inner].what, column.id, desc, cue.limit)
+            act = RankByAggregate(parsed.cues[inner].what, column.id, desc, cue.limit)
             features = tuple(shape) + tuple(f"s.sum|{f}" for f in flat + shape[:3])
             made.append(Option("s.sum", act, (*use, f"c{inner}"), features))
     return made
 
 
-def decisions(reading: ParsedQuestion) -> list[Decision]:
+def decisions(parsed: ParsedQuestion) -> list[Decision]:
     """Return every decision of a question; consumers come before the pieces that they may consume."""
-    made = [amount_decision(reading, n) for n in range(len(reading.amounts))]
-    made += [value_decision(reading, n) for n in range(len(reading.values))]
+    made = [amount_decision(parsed, n) for n in range(len(parsed.amounts))]
+    made += [value_decision(parsed, n) for n in range(len(parsed.values))]
     first = ("deg", "super")
-    supers = [n for kind in first for n, c in enumerate(reading.cues) if c.kind == kind]
-    others = [n for n, c in enumerate(reading.cues) if c.kind not in first]
-    made += [cue_decision(reading, n) for n in supers + others]
-    made += [mention_decision(reading, n) for n in range(len(reading.mentions))]
+    supers = [n for kind in first for n, c in enumerate(parsed.cues) if c.kind == kind]
+    others = [n for n, c in enumerate(parsed.cues) if c.kind not in first]
+    made += [cue_decision(parsed, n) for n in supers + others]
+    made += [mention_decision(parsed, n) for n in range(len(parsed.mentions))]
     return made

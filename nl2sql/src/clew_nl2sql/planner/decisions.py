@@ -67,11 +67,11 @@ def quality_band(quality: float) -> str:
     return "low"
 
 
-def target_features(reading: ParsedQuestion, number: int, mention: Mention, target: Target) -> list[str]:
+def target_features(parsed: ParsedQuestion, number: int, mention: Mention, target: Target) -> list[str]:
     """Describe how well a mention matches a target, and how its table relates to the rest of the question."""
-    named = {t for _, t in reading.table_mentions}
-    later = next((t for m, t in reading.table_mentions if m > number), None)
-    earlier = next((t for m, t in reversed(reading.table_mentions) if m < number), None)
+    named = {t for _, t in parsed.table_mentions}
+    later = next((t for m, t in parsed.table_mentions if m > number), None)
+    earlier = next((t for m, t in reversed(parsed.table_mentions) if m < number), None)
     best = mention.best()
     found = [
         f"t.q={quality_band(target.quality)}",
@@ -85,11 +85,11 @@ def target_features(reading: ParsedQuestion, number: int, mention: Mention, targ
         found.append("t.later")
     if target.table == earlier:
         found.append("t.earlier")
-    if target.table == reading.main_table:
+    if target.table == parsed.main_table:
         found.append("t.main")
     if target.column is None:
         return found
-    column = reading.schema.columns[target.column]
+    column = parsed.schema.columns[target.column]
     rivals = sum(1 for t in mention.targets if t.column is not None and t.quality >= target.quality - 1e-9)
     found.append(f"t.rivals={min(rivals, 3)}")
     if column.is_ref:
@@ -98,14 +98,14 @@ def target_features(reading: ParsedQuestion, number: int, mention: Mention, targ
         found.append("t.key")
     if column.name.lower() in ("name", "title"):
         found.append("t.plainname")
-    if any(t in named for t in _linked_tables(reading, target.table)):
+    if any(t in named for t in _linked_tables(parsed, target.table)):
         found.append("t.neighbour")
     return found
 
 
-def _linked_tables(reading: ParsedQuestion, table: int) -> list[int]:
-    columns = reading.schema.columns
-    pairs = [(columns[a].table, columns[b].table) for a, b in reading.schema.edges]
+def _linked_tables(parsed: ParsedQuestion, table: int) -> list[int]:
+    columns = parsed.schema.columns
+    pairs = [(columns[a].table, columns[b].table) for a, b in parsed.schema.edges]
     return [b if a == table else a for a, b in pairs if table in (a, b)]
 
 
@@ -114,15 +114,15 @@ TABLE_ACTS: tuple[type[TableAct], ...] = (*AFFIRMATIVE, ExcludeTable)
 COLUMN_ACTS: tuple[type[ColumnAct], ...] = (SelectColumn, GroupByColumn, OrderByColumn)
 
 
-def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
+def mention_decision(parsed: ParsedQuestion, number: int) -> Decision:
     """Return the roles of one mention: select, group by, order by, count, list, or ignore."""
-    mention = reading.mentions[number]
-    context = reading.context(mention.start, mention.end)
+    mention = parsed.mentions[number]
+    context = parsed.context(mention.start, mention.end)
     options = []
     for rank, target in enumerate(mention.targets):
-        shape = target_features(reading, number, mention, target)
+        shape = target_features(parsed, number, mention, target)
         if target.column is None:
-            for to_table in TABLE_ACTS if reading.negates else AFFIRMATIVE:
+            for to_table in TABLE_ACTS if parsed.negates else AFFIRMATIVE:
                 role = to_table.role
                 features = (
                     [f"{role}|{c}" for c in context]
@@ -131,7 +131,7 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
                 )
                 options.append(Option(role, to_table(target.table), (), tuple(features)))
             continue
-        kind = reading.schema.columns[target.column].kind
+        kind = parsed.schema.columns[target.column].kind
         for to_column in COLUMN_ACTS:
             role = to_column.role
             features = (
@@ -142,15 +142,15 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
             features += [f"{role}|kind={kind}", f"{role}|rank={min(rank, 2)}", f"{role}|n={min(number, 3)}"]
             options.append(Option(role, to_column(target.column), (), tuple(features)))
         if kind == "number" and target.coverage == 1:
-            options.extend(_added_up(reading, mention, target, context, shape))
-        inherited = _inherited(reading, mention)
+            options.extend(_added_up(parsed, mention, target, context, shape))
+        inherited = _inherited(parsed, mention)
         if inherited and kind == "number":
             features = (
                 [f"chain|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"chain|fn={inherited}"]
             )
             options.append(Option("chain", SelectAggregate(inherited, target.column), (), tuple(features)))
-    options.extend(_full_names(reading, number, context))
-    options.extend(_names_by_display(reading, number, context))
+    options.extend(_full_names(parsed, number, context))
+    options.extend(_names_by_display(parsed, number, context))
     best = mention.best()
     blank = [
         f"t.q={quality_band(best.quality)}",
@@ -163,20 +163,20 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
     return Decision(f"m{number}", "mention", mention.start, mention.end, tuple(options))
 
 
-def _full_names(reading: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
+def _full_names(parsed: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
     """Return both columns for "full name", or for "name" if a table has only first and last names."""
-    mention = reading.mentions[number]
-    if reading.word(mention.end - 1) not in ("name", "names"):
+    mention = parsed.mentions[number]
+    if parsed.word(mention.end - 1) not in ("name", "names"):
         return []
-    full = reading.word(mention.end - 2) == "full"
+    full = parsed.word(mention.end - 2) == "full"
     made = []
-    for table in reading.schema.tables:
-        columns = {reading.schema.columns[c].core: c for c in table.columns}
+    for table in parsed.schema.tables:
+        columns = {parsed.schema.columns[c].core: c for c in table.columns}
         first, last = columns.get(("first", "name")), columns.get(("last", "name"))
         if first is None or last is None or not any(t.column in (first, last) for t in mention.targets):
             continue
         whole = Target(table.id, first, 1.0, 1.0, "exact", False)
-        shape = target_features(reading, number, mention._replace(targets=(whole,)), whole)
+        shape = target_features(parsed, number, mention._replace(targets=(whole,)), whole)
         if not full:
             shape.append(f"full|{('name',) in columns}")
         features = [f"sel|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"sel|{s}" for s in shape]
@@ -184,79 +184,79 @@ def _full_names(reading: ParsedQuestion, number: int, context: list[str]) -> lis
     return made
 
 
-def _names_by_display(reading: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
+def _names_by_display(parsed: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
     """Return the display column for "the name of the party", if the party table has no column "name"."""
-    mention = reading.mentions[number]
+    mention = parsed.mentions[number]
     if (
-        reading.word(mention.start) not in ("name", "names", "title", "titles")
+        parsed.word(mention.start) not in ("name", "names", "title", "titles")
         or mention.end - mention.start > 1
     ):
         return []
-    later = next((t for m, t in reading.table_mentions if m > number), None)
-    earlier = next((t for m, t in reading.table_mentions if m < number), None)
+    later = next((t for m, t in parsed.table_mentions if m > number), None)
+    earlier = next((t for m, t in parsed.table_mentions if m < number), None)
     made = []
-    for table in sorted({t for _, t in reading.table_mentions}):
-        display = reading.schema.tables[table].display
+    for table in sorted({t for _, t in parsed.table_mentions}):
+        display = parsed.schema.tables[table].display
         if display is None or any(t.table == table and t.column is not None for t in mention.targets):
             continue
-        place = f"{table == later}{table == earlier}{table == reading.main_table}"
+        place = f"{table == later}{table == earlier}{table == parsed.main_table}"
         features = (f"named|{place}", *(f"named|{c}" for c in context[:4]))
         made.append(Option("named", SelectColumn(display), (), features))
     return made
 
 
 def _added_up(
-    reading: ParsedQuestion, mention: Mention, target: Target, context: list[str], shape: list[str]
+    parsed: ParsedQuestion, mention: Mention, target: Target, context: list[str], shape: list[str]
 ) -> list[Option]:
     """Return options for "the total amount" if a column has that name: the column of one row, or the sum of
     many.
     """
-    what = next((w for at, w in reading.within_names.items() if mention.start <= at < mention.end), "")
+    what = next((w for at, w in parsed.within_names.items() if mention.start <= at < mention.end), "")
     if not what or target.column is None:
         return []
     features = [f"within|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"within|fn={what}"]
     return [Option("within", SelectAggregate(what, target.column), (), tuple(features))]
 
 
-def _inherited(reading: ParsedQuestion, mention: Mention) -> str:
+def _inherited(parsed: ParsedQuestion, mention: Mention) -> str:
     """Return the aggregate of an enumeration: "the average age and weight" also averages the weight."""
-    if reading.word(mention.start - 1) not in ("and", ","):
+    if parsed.word(mention.start - 1) not in ("and", ","):
         return ""
-    earlier = [c for c in reading.cues if c.kind == "agg" and c.end <= mention.start]
+    earlier = [c for c in parsed.cues if c.kind == "agg" and c.end <= mention.start]
     if not earlier or mention.start - earlier[-1].end > 8:
         return ""
     return earlier[-1].what
 
 
 def near_columns(
-    reading: ParsedQuestion, start: int, end: int, *, before: int, after: int, each: int = 4
+    parsed: ParsedQuestion, start: int, end: int, *, before: int, after: int, each: int = 4
 ) -> list[NearColumn]:
     """Return column targets of mentions near a position."""
     found: list[NearColumn] = []
-    earlier = [n for n, m in enumerate(reading.mentions) if m.end <= start][::-1]
-    later = [n for n, m in enumerate(reading.mentions) if m.start >= end]
+    earlier = [n for n, m in enumerate(parsed.mentions) if m.end <= start][::-1]
+    later = [n for n, m in enumerate(parsed.mentions) if m.start >= end]
     for side, numbers, count in (("b", earlier, before), ("a", later, after)):
         for rank, number in enumerate(numbers[:count]):
-            targets = [(t, t.column) for t in reading.mentions[number].targets if t.column is not None]
+            targets = [(t, t.column) for t in parsed.mentions[number].targets if t.column is not None]
             found.extend(NearColumn(number, t, column, f"{side}{rank}") for t, column in targets[:each])
     return found
 
 
-def near_mentions(reading: ParsedQuestion, end: int, count: int) -> list[tuple[int, int]]:
+def near_mentions(parsed: ParsedQuestion, end: int, count: int) -> list[tuple[int, int]]:
     """Return the next mentions after a position, with their rank."""
-    later = [n for n, m in enumerate(reading.mentions) if m.start >= end]
+    later = [n for n, m in enumerate(parsed.mentions) if m.start >= end]
     return [(number, rank) for rank, number in enumerate(later[:count])]
 
 
-def negated(reading: ParsedQuestion, start: int, reach: int = 6) -> bool:
+def negated(parsed: ParsedQuestion, start: int, reach: int = 6) -> bool:
     """Return whether a negation occurs shortly before a position."""
-    return any(reading.word(at) in NEGATIONS for at in range(max(0, start - reach), start)) or (
-        reading.word(start - 2) == "other" and reading.word(start - 1) == "than"
+    return any(parsed.word(at) in NEGATIONS for at in range(max(0, start - reach), start)) or (
+        parsed.word(start - 2) == "other" and parsed.word(start - 1) == "than"
     )
 
 
-def gap_words(reading: ParsedQuestion, first_end: int, second_start: int) -> str:
+def gap_words(parsed: ParsedQuestion, first_end: int, second_start: int) -> str:
     """Return the words between two pieces, shortened, as a feature."""
     if second_start - first_end > 3 or second_start < first_end:
         return "far" if second_start - first_end > 6 else "some"
-    return " ".join(reading.low[first_end:second_start]) or "-"
+    return " ".join(parsed.low[first_end:second_start]) or "-"

@@ -113,4 +113,4 @@ def _build(catalog: Catalog) -> SampleDatabase | None:
         return None
 
 
-miniature = CatalogCache(_build)
+sample_database = CatalogCache(_build)

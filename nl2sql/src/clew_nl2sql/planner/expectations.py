@@ -12,7 +12,7 @@ from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.query import Query, Scalar
 
 # Name of the expectation, the ability that it implies, the words.
-_PROMISES = (
+_EXPECTATIONS = (
     ("not", "negation", word_set("not no never without except excluding neither nor none outside")),
     ("each", "group", word_set("each every per")),
     ("or", "either", word_set("or either")),
@@ -59,7 +59,7 @@ def _sets(query: Query, *names: str) -> bool:
     return query.compound is not None and query.compound[0] in names
 
 
-def promises(words: Sequence[str], does: frozenset[str]) -> list[tuple[str, float]]:
+def expectation_facts(words: Sequence[str], does: frozenset[str]) -> list[tuple[str, float]]:
     """Return the expectations that the words raise, each met or not."""
     said = set(words)
-    return [(f"q:{name}={promised in does}", 1.0) for name, promised, some in _PROMISES if said & some]
+    return [(f"q:{name}={expected in does}", 1.0) for name, expected, some in _EXPECTATIONS if said & some]

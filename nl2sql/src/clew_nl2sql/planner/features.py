@@ -83,18 +83,18 @@ def counts_single_rows(query: Query, schema: SchemaIndex) -> bool:
 class FeatureExtractor:
     """Features of one question's candidates. Features that candidates share are computed once."""
 
-    def __init__(self, reading: ParsedQuestion, best: float):
-        self._reading = reading
+    def __init__(self, parsed: ParsedQuestion, best: float):
+        self._reading = parsed
         self._best = best
-        self._words = reading_words(reading)
+        self._words = context_words(parsed)
         self._crossed: dict[str, Sparse] = {}
         self._assigned: dict[int, Sparse] = {}
-        low = reading.low
+        low = parsed.low
         self._different = "diff" if any(w in ("different", "distinct", "unique") for w in low) else "-"
-        self._named = {t for _, t in reading.table_mentions}
-        good = [(m.best(), t) for m in reading.mentions for t in m.targets]
+        self._named = {t for _, t in parsed.table_mentions}
+        good = [(m.best(), t) for m in parsed.mentions for t in m.targets]
         self._touched = {t.table for best, t in good if t.quality >= best.quality - 1e-9}
-        bests = [m.best() for m in reading.mentions]
+        bests = [m.best() for m in parsed.mentions]
         self._strong = {b.table for b in bests if b.column is None and b.quality > 0.95}
         self._likely = {b.table for b in bests if b.column is None and b.quality >= 0.6}
 
@@ -172,7 +172,7 @@ class FeatureExtractor:
         return found
 
 
-def outcome_features(reading: ParsedQuestion, query: Query, outcome: DryRunResult) -> Sparse:
+def outcome_features(parsed: ParsedQuestion, query: Query, outcome: DryRunResult) -> Sparse:
     """Describe how the dry run's rows match the question: one row for "what is the name", several for
     "names".
     """
@@ -180,55 +180,55 @@ def outcome_features(reading: ParsedQuestion, query: Query, outcome: DryRunResul
         return []
     rows = "0" if not outcome.rows else "1" if outcome.rows == 1 else "few" if outcome.rows <= 3 else "many"
     verb = next(
-        (w for w in reading.low[:6] if w in ("is", "are", "was", "were", "has", "have", "does", "do")), "-"
+        (w for w in parsed.low[:6] if w in ("is", "are", "was", "were", "has", "have", "does", "do")), "-"
     )
-    first = next((m for m in reading.mentions), None)
+    first = next((m for m in parsed.mentions), None)
     plural = "-"
     if first is not None:
-        head = reading.tokens[first.end - 1]
+        head = parsed.tokens[first.end - 1]
         plural = "s" if head.low != head.lemma else "1"
     ranked = "L" if query.limit else "H" if query.having else "-"
     counted = "agg" if any(i.agg for i in query.select) else "row"
-    apart = any(w in ("different", "distinct", "unique") for w in reading.low)
+    apart = any(w in ("different", "distinct", "unique") for w in parsed.low)
     return [
         (f"x={outcome.kind}", 1.0),
         (f"xv={rows}|{verb}", 1.0),
         (f"xn={rows}|{plural}", 1.0),
-        (f"xq={rows}|{reading.word(0)} {verb} {plural}", 1.0),
+        (f"xq={rows}|{parsed.word(0)} {verb} {plural}", 1.0),
         (f"xs={rows}|{counted}{bool(query.group)}{ranked}", 1.0),
         (f"xc={rows}|{counted}{bool(query.where)}{query.distinct}{plural}", 1.0),
         (f"xd={outcome.repeated}|{query.distinct}{apart}{bool(query.order)}", 1.0),
-        (f"xj={outcome.repeated}|{counted}{reading.word(0)}{plural}", 1.0),
+        (f"xj={outcome.repeated}|{counted}{parsed.word(0)}{plural}", 1.0),
     ]
 
 
-def reading_words(reading: ParsedQuestion) -> list[str]:
+def context_words(parsed: ParsedQuestion) -> list[str]:
     """Return words and word pairs of the question that are neither schema nor value."""
-    marks = [u.mark for u in reading.units]
+    marks = [u.mark for u in parsed.units]
     singles = [m for m in marks if m not in ("COL", "TAB", "VAL", "NUM", "the", "a")]
     pairs = [f"{a}_{b}" for a, b in pairwise(marks)]
-    first = f"^{'_'.join(reading.low[:2])}"
+    first = f"^{'_'.join(parsed.low[:2])}"
     return list(dict.fromkeys(singles + pairs + [first]))
 
 
-def _leftovers(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
+def _leftovers(parsed: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
     found = []
     for decision, option in assignment.choices:
         if isinstance(option.act, Ignore):
             found.append((f"none:{decision.kind}", 1.0))
-            found.append((f"none:{decision.kind}:{_piece(reading, decision)}", 1.0))
+            found.append((f"none:{decision.kind}:{_piece(parsed, decision)}", 1.0))
         else:
             found.append((f"r:{option.role}", 1.0))
             if decision.kind == "mention" and isinstance(option.act, TableAct | ColumnAct):
-                found.append((f"rq:{option.role}:{_fit(reading, decision, option.act)}", 1.0))
-    plain = sum(1 for u in reading.units if u.mark not in FILLER and u.mark.isalpha() and u.mark.islower())
+                found.append((f"rq:{option.role}:{_fit(parsed, decision, option.act)}", 1.0))
+    plain = sum(1 for u in parsed.units if u.mark not in FILLER and u.mark.isalpha() and u.mark.islower())
     found.append(("unmapped", float(plain)))
     return found
 
 
-def _fit(reading: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct) -> str:
+def _fit(parsed: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct) -> str:
     """Return how well a mention matches its table or column."""
-    for target in reading.mentions[int(decision.key[1:])].targets:
+    for target in parsed.mentions[int(decision.key[1:])].targets:
         if isinstance(act, TableAct):
             fits = target.column is None and target.table == act.table
         else:
@@ -238,29 +238,29 @@ def _fit(reading: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct)
     return "-"
 
 
-def _piece(reading: ParsedQuestion, decision: Decision) -> str:
+def _piece(parsed: ParsedQuestion, decision: Decision) -> str:
     """Return the kind of a piece that a query does not use."""
     number = int(decision.key[1:])
     if decision.kind == "mention":
-        best = reading.mentions[number].best()
+        best = parsed.mentions[number].best()
         sort = "tab" if best.column is None else "col"
-        zone = reading.units[reading.unit_at[decision.start]].zone
-        return f"{sort}{best.way}{best.coverage == 1}{min(len(reading.mentions[number].targets), 3)}/{zone}"
+        zone = parsed.units[parsed.unit_at[decision.start]].zone
+        return f"{sort}{best.way}{best.coverage == 1}{min(len(parsed.mentions[number].targets), 3)}/{zone}"
     if decision.kind == "value":
-        value = reading.values[number]
+        value = parsed.values[number]
         way = value.holders[0].way if value.holders else "-"
-        capital = reading.tokens[value.start].text[:1].isupper() and value.start > 0
-        over = any(m.start < value.end and value.start < m.end for m in reading.mentions)
+        capital = parsed.tokens[value.start].text[:1].isupper() and value.start > 0
+        over = any(m.start < value.end and value.start < m.end for m in parsed.mentions)
         return f"{way}{value.quoted}{capital}{over}{min(value.end - value.start, 3)}"
     if decision.kind == "amount":
-        amount = reading.amounts[number]
+        amount = parsed.amounts[number]
         return f"{amount.op}{amount.explicit}{amount.end - amount.start > 1}"
-    cue = reading.cues[number]
+    cue = parsed.cues[number]
     return f"{cue.what}{cue.degree}"
 
 
-def _selected(reading: ParsedQuestion, query: Query, different: str) -> list[tuple[str, float]]:
-    schema = reading.schema
+def _selected(parsed: ParsedQuestion, query: Query, different: str) -> list[tuple[str, float]]:
+    schema = parsed.schema
     found: list[tuple[str, float]] = []
     filtered = {c.item.column for c in query.where if not isinstance(c.value, Query)}
     if filtered & set(query.group):
@@ -279,7 +279,7 @@ def _selected(reading: ParsedQuestion, query: Query, different: str) -> list[tup
     found.append((f"ordsel={bool(ordered & {i.column for i in query.select})}{bool(ordered)}", 1.0))
     columns = [schema.columns[i.column] for i in query.select if i.column is not None]
     found.append((f"seltabs={len({c.table for c in columns})}", 1.0))
-    if columns and any(c.table == reading.main_table for c in columns):
+    if columns and any(c.table == parsed.main_table for c in columns):
         found.append(("selmain", 1.0))
     equal = [c for c in query.where if c.op == "="]
     clash = sum(1 for n, c in enumerate(equal) for d in equal[n + 1 :] if c.item == d.item and not d.either)
@@ -289,7 +289,7 @@ def _selected(reading: ParsedQuestion, query: Query, different: str) -> list[tup
     return found
 
 
-def _transitions(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
+def _transitions(parsed: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
     """Return the roles of adjacent mentions, with the words between them."""
     found: list[tuple[str, float]] = []
     steps = sorted(
@@ -298,7 +298,7 @@ def _transitions(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[
     before = "^"
     last_end = 0
     for start, end, role in steps:
-        words = reading.low[last_end:start]
+        words = parsed.low[last_end:start]
         joint = " ".join(w for w in words if w not in ("the", "a")) if len(words) <= 3 else "…"
         found.append((f"x:{before}>{role}", 1.0))
         found.append((f"x:{before}>{role}/{joint}", 1.0))

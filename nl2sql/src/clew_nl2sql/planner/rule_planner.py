@@ -26,13 +26,13 @@ from clew_nl2sql.planner.certainty import (
     of_field,
     unmapped,
 )
-from clew_nl2sql.planner.dry_run import DryRunResult, miniature
+from clew_nl2sql.planner.dry_run import DryRunResult, sample_database
 from clew_nl2sql.planner.features import CandidateFeatures, outcome_features
 from clew_nl2sql.planner.linear_model import LinearModel, shipped
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
 from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
-from clew_nl2sql.planner.unsupported import CEILING, is_beyond
+from clew_nl2sql.planner.unsupported import CEILING, is_unsupported
 
 REHEARSED = 16
 SHOWN = 5
@@ -64,14 +64,14 @@ class RulePlanner:
 
     def plan(self, question: str, catalog: Catalog) -> Plan:
         """Plan one question for one catalog."""
-        reading = ParsedQuestion(question, catalog)
-        field = compete(reading, catalog, self._model)
+        parsed = ParsedQuestion(question, catalog)
+        field = compete(parsed, catalog, self._model)
         if not field.answers:
-            return _empty(question, reading)
+            return _empty(question, parsed)
         best = field.answers[0][1][0]
-        facts = facts_of(reading, field)
+        facts = facts_of(parsed, field)
         certainty = round(chance(self._model.certainty, facts), 6)
-        if is_beyond(reading, best.ranked):
+        if is_unsupported(parsed, best.ranked):
             certainty = min(certainty, CEILING)
         abstained = certainty < self._threshold
         shown = _shown(field, catalog.dialect, certainty)
@@ -82,29 +82,29 @@ class RulePlanner:
             certainty=certainty,
             abstained=abstained,
             candidates=tuple(shown),
-            links=tuple(_links(reading, best.ranked)),
-            unmapped=tuple(unmapped(reading, best.ranked)),
+            links=tuple(_links(parsed, best.ranked)),
+            unmapped=tuple(unmapped(parsed, best.ranked)),
             hash=_hash(catalog.dialect, shown[0].sql, abstained, certainty),
         )
 
 
-def compete(reading: ParsedQuestion, catalog: Catalog, model: LinearModel) -> CandidatePool:
+def compete(parsed: ParsedQuestion, catalog: Catalog, model: LinearModel) -> CandidatePool:
     """Rank the candidates of a question, and run the best on samples."""
-    ranked = candidates(reading, model)
+    ranked = candidates(parsed, model)
     scored = sorted(
         ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
     )
     contenders = []
-    stage = miniature(catalog)
+    stage = sample_database(catalog)
     for score, _, candidate in scored[:REHEARSED]:
         try:
-            expression = to_expression(candidate.query, reading.schema)
+            expression = to_expression(candidate.query, parsed.schema)
         except UnjoinableTablesError:
             continue
         outcome = DryRunResult("unknown", "")
         if stage is not None:
             outcome = stage.outcome(to_sql(expression, "sqlite"), ordered=is_ordered(candidate.query))
-        weight = _score(model, outcome_features(reading, candidate.query, outcome))
+        weight = _score(model, outcome_features(parsed, candidate.query, outcome))
         contenders.append(ScoredCandidate(candidate, expression, outcome, score + weight))
     return _field(contenders)
 
@@ -133,12 +133,12 @@ def _field(contenders: list[ScoredCandidate]) -> CandidatePool:
     return CandidatePool(shared, ordered)
 
 
-def facts_of(reading: ParsedQuestion, field: CandidatePool) -> Facts:
+def facts_of(parsed: ParsedQuestion, field: CandidatePool) -> Facts:
     """Return the facts for the certainty."""
     share, members = field.answers[0]
     second = field.answers[1][0] if len(field.answers) > 1 else 0.0
     best = members[0]
-    return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
+    return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(parsed, best.ranked)
 
 
 def _shown(field: CandidatePool, dialect: str, certainty: float) -> list[Candidate]:
@@ -152,20 +152,20 @@ def _shown(field: CandidatePool, dialect: str, certainty: float) -> list[Candida
     return shown
 
 
-def _links(reading: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]:
-    schema = reading.schema
+def _links(parsed: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]:
+    schema = parsed.schema
     found = []
     for decision, option in sorted(best.assignment.choices, key=lambda c: c[0].start):
         act = option.act
         if isinstance(act, Ignore | Consumed):
             continue
-        first, last = reading.tokens[decision.start], reading.tokens[decision.end - 1]
+        first, last = parsed.tokens[decision.start], parsed.tokens[decision.end - 1]
         if isinstance(act, TableAct):
             target = schema.tables[act.table].name
         else:
             columns = [schema.columns[c] for c in act.columns]
             target = ", ".join(f"{schema.tables[c.table].name}.{c.name}" for c in columns)
-        text = reading.question[first.start : last.end]
+        text = parsed.question[first.start : last.end]
         found.append(
             LinkedSpan(
                 text=text, kind=decision.kind, target=target, role=act.role, start=first.start, end=last.end
@@ -179,8 +179,8 @@ def _hash(dialect: str, sql: str, abstained: bool, certainty: float) -> str:
     return hashlib.sha256(packed).hexdigest()
 
 
-def _empty(question: str, reading: ParsedQuestion) -> Plan:
-    words = tuple(t.text for t in reading.tokens if t.kind != "punct")
+def _empty(question: str, parsed: ParsedQuestion) -> Plan:
+    words = tuple(t.text for t in parsed.tokens if t.kind != "punct")
     return Plan(
         question=question,
         sql=None,

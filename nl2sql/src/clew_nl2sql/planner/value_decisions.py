@@ -42,77 +42,77 @@ _LIKE_WORDS = {
 _PATTERN = {"part": "%{}%", "weak": "%{}%", "head": "{}%", "tail": "%{}"}
 
 
-def value_decision(reading: ParsedQuestion, number: int) -> Decision:
+def value_decision(parsed: ParsedQuestion, number: int) -> Decision:
     """Return the columns that a value may filter."""
-    value = reading.values[number]
-    context = reading.context(value.start, value.end)
-    likeness = _like_kind(reading, value)
+    value = parsed.values[number]
+    context = parsed.context(value.start, value.end)
+    likeness = _like_kind(parsed, value)
     options: list[Option] = []
     for rank, holder in enumerate(value.holders):
-        options.extend(_held(reading, value, holder, rank, context, likeness))
+        options.extend(_held(parsed, value, holder, rank, context, likeness))
     for first, one, second, two in value.pairs:
-        table = reading.schema.columns[first].table
+        table = parsed.schema.columns[first].table
         fit = [
-            f"v2.tab={table in {t for _, t in reading.table_mentions}}",
-            f"v2.main={table == reading.main_table}",
+            f"v2.tab={table in {t for _, t in parsed.table_mentions}}",
+            f"v2.main={table == parsed.main_table}",
         ]
         options.append(Option("v.pair", FilterPair(first, one, second, two), (), ("v.pair", *fit)))
     if (value.quoted and not value.holders) or likeness not in ("", "weak"):
-        options.extend(_patterned(reading, value, context, likeness))
+        options.extend(_patterned(parsed, value, context, likeness))
     blank: tuple[str, ...] = (
         f"v.none|way={value.holders[0].way if value.holders else '-'}",
         f"v.none|quoted={value.quoted}",
     )
     blank += tuple(f"v.none|{c}" for c in context[:8]) + (f"v.none|len={value.end - value.start}",)
-    blank += (f"v.none|cap={reading.tokens[value.start].text[:1].isupper()}{value.start == 0}",)
+    blank += (f"v.none|cap={parsed.tokens[value.start].text[:1].isupper()}{value.start == 0}",)
     options.append(Option("v.none", Ignore(), (), blank))
     return Decision(f"v{number}", "value", value.start, value.end, tuple(options))
 
 
-def _like_kind(reading: ParsedQuestion, value: ValueMention) -> str:
+def _like_kind(parsed: ParsedQuestion, value: ValueMention) -> str:
     weak = ""
     for at in range(value.start - 1, max(-1, value.start - 7), -1):
-        found = _LIKE_WORDS.get(reading.word(at), "")
-        if reading.word(at) == "letter" and reading.word(at - 1) in ("first", "last"):
-            return "head" if reading.word(at - 1) == "first" else "tail"
+        found = _LIKE_WORDS.get(parsed.word(at), "")
+        if parsed.word(at) == "letter" and parsed.word(at - 1) in ("first", "last"):
+            return "head" if parsed.word(at - 1) == "first" else "tail"
         if found and found != "weak":
-            if found == "part" and (edge := _edge_before(reading, at)):
+            if found == "part" and (edge := _edge_before(parsed, at)):
                 return edge  # "starts with the letter A"
             return found
         weak = weak or found
     return weak
 
 
-def _edge_before(reading: ParsedQuestion, at: int) -> str:
-    words = [reading.word(n) for n in range(at - 1, max(-1, at - 4), -1)]
+def _edge_before(parsed: ParsedQuestion, at: int) -> str:
+    words = [parsed.word(n) for n in range(at - 1, max(-1, at - 4), -1)]
     return next((k for w in words if (k := _LIKE_WORDS.get(w, "")) in ("head", "tail")), "")
 
 
 def _naming(
-    reading: ParsedQuestion, value: ValueMention, column: int
+    parsed: ParsedQuestion, value: ValueMention, column: int
 ) -> tuple[int | None, Target | None, str]:
     """Return the nearest mention that names a value's column, if any."""
-    near = near_columns(reading, value.start, value.end, before=3, after=2, each=10)
+    near = near_columns(parsed, value.start, value.end, before=3, after=2, each=10)
     for number, target, its_column, place in near:
-        mention = reading.mentions[number]
+        mention = parsed.mentions[number]
         if its_column == column and target.quality >= mention.best().quality - 0.3:
             return number, target, place
     return None, None, "-"
 
 
 def _holder_features(
-    reading: ParsedQuestion,
+    parsed: ParsedQuestion,
     value: ValueMention,
     holder: ValueMatch,
     rank: int,
     place: str,
     target: Target | None,
 ) -> list[str]:
-    column = reading.schema.columns[holder.column]
-    named = {t for _, t in reading.table_mentions}
-    next_table = next((t for m, t in reading.table_mentions if reading.mentions[m].start >= value.end), None)
+    column = parsed.schema.columns[holder.column]
+    named = {t for _, t in parsed.table_mentions}
+    next_table = next((t for m, t in parsed.table_mentions if parsed.mentions[m].start >= value.end), None)
     last_table = next(
-        (t for m, t in reversed(reading.table_mentions) if reading.mentions[m].end <= value.start), None
+        (t for m, t in reversed(parsed.table_mentions) if parsed.mentions[m].end <= value.start), None
     )
     found = [
         f"v.way={holder.way}", f"v.named={place}", f"v.kind={column.kind}", f"v.holders={min(len(value.holders), 4)}",
@@ -121,7 +121,7 @@ def _holder_features(
     ]  # fmt: skip
     if target is not None:
         found.append(f"v.namedq={target.way}{target.coverage == 1}")
-    if column.table == reading.main_table:
+    if column.table == parsed.main_table:
         found.append("v.main")
     if column.table == next_table:
         found.append("v.nexttab")
@@ -131,11 +131,11 @@ def _holder_features(
         found.append("v.key")
     if column.is_ref:
         found.append("v.ref")
-    if column.id == reading.schema.tables[column.table].display:
+    if column.id == parsed.schema.tables[column.table].display:
         found.append("v.display")
     if any(w in ("name", "title") for w in column.words):
         found.append("v.name")
-    before = reading.word(value.start - 1)
+    before = parsed.word(value.start - 1)
     found.append(f"v.prep={before}/{_sort_of(column)}")
     return found
 
@@ -150,17 +150,17 @@ def _sort_of(column: SchemaColumn) -> str:
 
 
 def _held(
-    reading: ParsedQuestion,
+    parsed: ParsedQuestion,
     value: ValueMention,
     holder: ValueMatch,
     rank: int,
     context: list[str],
     likeness: str,
 ) -> list[Option]:
-    number, target, place = _naming(reading, value, holder.column)
+    number, target, place = _naming(parsed, value, holder.column)
     uses = (f"m{number}",) if number is not None else ()
-    shape = _holder_features(reading, value, holder, rank, place, target)
-    flat = [f"v.neg={negated(reading, value.start)}", f"v.like={likeness}"] + context[:5]
+    shape = _holder_features(parsed, value, holder, rank, place, target)
+    flat = [f"v.neg={negated(parsed, value.start)}", f"v.like={likeness}"] + context[:5]
     made = []
     if holder.way == "part":
         pattern = _PATTERN[likeness or "part"].format(holder.value)
@@ -174,7 +174,7 @@ def _held(
     if likeness and equal == "=":
         pattern = _PATTERN[likeness].format(value.text)
         made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
-    if negated(reading, value.start):
+    if negated(parsed, value.start):
         made.append(Option("v.ne", Filter(holder.column, unequal, holder.value), uses, _v("ne", shape, flat)))
         made.append(
             Option("v.exc", ExcludeRows(holder.column, equal, holder.value), uses, _v("exc", shape, flat))
@@ -187,16 +187,16 @@ def _v(role: str, shape: list[str], flat: list[str]) -> tuple[str, ...]:
 
 
 def _patterned(
-    reading: ParsedQuestion, value: ValueMention, context: list[str], likeness: str
+    parsed: ParsedQuestion, value: ValueMention, context: list[str], likeness: str
 ) -> list[Option]:
     """Return options for a value that no column is known to hold: nearby columns, by equality or pattern."""
     made = []
-    for number, target, its_column, place in near_columns(reading, value.start, value.end, before=2, after=1):
-        column = reading.schema.columns[its_column]
+    for number, target, its_column, place in near_columns(parsed, value.start, value.end, before=2, after=1):
+        column = parsed.schema.columns[its_column]
         if column.kind in ("number", "boolean"):
             continue
         shape = [f"v.far={place}"] + [
-            f"v.{f}" for f in target_features(reading, number, reading.mentions[number], target)
+            f"v.{f}" for f in target_features(parsed, number, parsed.mentions[number], target)
         ]
         flat = [f"v.like={likeness}"] + context[:5]
         if likeness:
@@ -212,28 +212,26 @@ def _patterned(
     return made
 
 
-def amount_decision(reading: ParsedQuestion, number: int) -> Decision:
+def amount_decision(parsed: ParsedQuestion, number: int) -> Decision:
     """Return the decision about a number."""
-    amount = reading.amounts[number]
-    context = reading.context(amount.start, amount.start + 1)
+    amount = parsed.amounts[number]
+    context = parsed.context(amount.start, amount.start + 1)
     op = "=" if amount.op == "in" else amount.op
     flat = [f"op={op}", f"said={amount.explicit}", f"deg={amount.degree}"] + context[:8]
-    flat += [f"cue={' '.join(reading.low[amount.cue_start : amount.start])}", f"size={_size(amount)}"]
-    uses = _inner_cues(reading, amount)
+    flat += [f"cue={' '.join(parsed.low[amount.cue_start : amount.start])}", f"size={_size(amount)}"]
+    uses = _inner_cues(parsed, amount)
     flat.append(f"cues={len(uses)}")
     options = (
-        _compared(reading, amount, flat)
-        + _implied(reading, amount, flat)
-        + _held_numbers(reading, amount, flat)
+        _compared(parsed, amount, flat) + _implied(parsed, amount, flat) + _held_numbers(parsed, amount, flat)
     )
-    options += _having(reading, amount, flat, uses)
+    options += _having(parsed, amount, flat, uses)
     if amount.op == "=" and isinstance(amount.values[0], int) and 0 < amount.values[0] <= 50:
         options.append(Option("n.lim", Limit(amount.values[0]), (), tuple(f"n.lim|{f}" for f in flat)))
-    if negated(reading, amount.cue_start, 7):
+    if negated(parsed, amount.cue_start, 7):
         options += [
             _excluded(option, option.act, flat) for option in options if isinstance(option.act, Filter)
         ]
-    options += _started(reading, amount, flat)
+    options += _started(parsed, amount, flat)
     options.append(Option("n.none", Ignore(), (), tuple(f"n.none|{f}" for f in flat)))
     return Decision(f"n{number}", "amount", amount.start, amount.end, tuple(options))
 
@@ -244,14 +242,14 @@ def _excluded(option: Option, act: Filter, flat: list[str]) -> Option:
     return Option("n.exc", act.excluding(), option.uses, features)
 
 
-def _started(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
+def _started(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Return options for a code that starts with, ends with or contains a number."""
-    words = reading.low[max(0, amount.start - 4) : amount.start]
+    words = parsed.low[max(0, amount.start - 4) : amount.start]
     likeness = next((k for w in reversed(words) if (k := _LIKE_WORDS.get(w, "weak")) != "weak"), "")
     if not likeness or amount.explicit:
         return []
     made = []
-    for number, _, column, place in near_columns(reading, amount.start, amount.end, before=2, after=0):
+    for number, _, column, place in near_columns(parsed, amount.start, amount.end, before=2, after=0):
         pattern = _PATTERN[likeness].format(amount.values[0])
         features = (f"n.lat={place}", *(f"n.like|{f}" for f in flat))
         made.append(Option("n.like", Filter(column, "like", pattern), (f"m{number}",), features))
@@ -267,11 +265,11 @@ def _size(amount: Amount) -> str:
     return "small" if first <= 10 else "mid" if first <= 100 else "big"
 
 
-def _inner_cues(reading: ParsedQuestion, amount: Amount) -> tuple[str, ...]:
+def _inner_cues(parsed: ParsedQuestion, amount: Amount) -> tuple[str, ...]:
     """Return counting cues that belong to the comparison: "the number of students is more than 5"."""
     return tuple(
         f"c{n}"
-        for n, c in enumerate(reading.cues)
+        for n, c in enumerate(parsed.cues)
         if c.kind == "count"
         and (0 <= amount.cue_start - c.end <= 5 or c.start in (amount.end, amount.cue_end))
     )
@@ -307,31 +305,31 @@ def _comparable(column: SchemaColumn, amount: Amount) -> bool:
     return any(not isinstance(v, str) or v[:1].isdigit() for v in column.source.values)
 
 
-def _compared(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
+def _compared(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     made = []
     for number, target, its_column, place in near_columns(
-        reading, amount.start, amount.end, before=3, after=2
+        parsed, amount.start, amount.end, before=3, after=2
     ):
-        column = reading.schema.columns[its_column]
-        mention = reading.mentions[number]
+        column = parsed.schema.columns[its_column]
+        mention = parsed.mentions[number]
         if not _comparable(column, amount):
             continue
         between = (
-            gap_words(reading, mention.end, amount.cue_start)
+            gap_words(parsed, mention.end, amount.cue_start)
             if place[0] == "b"
-            else "a:" + gap_words(reading, amount.end, mention.start)
+            else "a:" + gap_words(parsed, amount.end, mention.start)
         )
-        fit, zone = _fits(column, amount), reading.units[reading.unit_at[mention.start]].zone
+        fit, zone = _fits(column, amount), parsed.units[parsed.unit_at[mention.start]].zone
         shape = [f"n.at={place}", f"n.fit={fit}", f"n.kind={column.kind}", f"n.gap={between}"]
         shape += [f"n.atfit={place}{fit}{amount.explicit}", f"n.zone={zone}"]
-        shape += [f"n.{f}" for f in target_features(reading, number, mention, target)]
+        shape += [f"n.{f}" for f in target_features(parsed, number, mention, target)]
         if column.is_key or column.is_ref:
             shape.append("n.id")
         features = (
             tuple(shape) + tuple(f"n.cnd|{f}" for f in flat) + tuple(f"n.cnd{place}|{f}" for f in flat[:3])
         )
         made.append(Option("n.cnd", _condition(amount, column.id), (f"m{number}",), features))
-        for inner, cue in enumerate(reading.cues):
+        for inner, cue in enumerate(parsed.cues):
             near = cue.kind == "agg" and 0 <= mention.start - cue.end <= 3
             if near and column.kind == "number" and amount.op != "in":
                 value = amount.values if amount.op == "between" else amount.values[0]
@@ -341,13 +339,13 @@ def _compared(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[
     return made
 
 
-def _implied(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
+def _implied(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Return options for columns that the adjective measures, in any table that may be meant."""
     made = []
     degree = amount.degree
     if not degree and amount.explicit and amount.op != "=" and _size(amount) in ("small", "mid"):
         degree = "old"  # people are "over 40" without a word for age
-    for column, minus, rank in implied_columns(reading, degree):
+    for column, minus, rank in implied_columns(parsed, degree):
         flip = turned(degree, minus)
         if not amount.degree and (flip or rank):
             continue
@@ -356,19 +354,19 @@ def _implied(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[O
             f"n.fit={_fits(column, amount)}",
             f"n.ikind={column.kind}",
         ]
-        shape += table_fit(reading, column, "n")
+        shape += table_fit(parsed, column, "n")
         features = tuple(shape) + tuple(f"n.imp|{f}" for f in flat)
         made.append(Option("n.imp", _condition(amount, column.id, flip=flip), (), features))
     return made
 
 
-def implied_columns(reading: ParsedQuestion, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
+def implied_columns(parsed: ParsedQuestion, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
     """Return number and date columns with a word that the adjective measures in their names; best words
     first.
     """
     made: list[tuple[SchemaColumn, bool, int]] = []
     for rank, (word, flip) in enumerate(DEGREES.get(degree, ())):
-        for column in reading.schema.columns:
+        for column in parsed.schema.columns:
             measures = column.kind in ("number", "date", "text") and not column.is_ref and not column.is_key
             if word in column.words and measures and all(column.id != c.id for c, _, _ in made):
                 made.append((column, flip, min(rank, 3)))
@@ -381,26 +379,26 @@ def turned(degree: str, minus: bool) -> bool:
     return minus != usual
 
 
-def table_fit(reading: ParsedQuestion, column: SchemaColumn, prefix: str) -> list[str]:
+def table_fit(parsed: ParsedQuestion, column: SchemaColumn, prefix: str) -> list[str]:
     """Describe how a column that the question does not name relates to the named tables."""
-    named = {t for _, t in reading.table_mentions}
-    touched = {t.table for m in reading.mentions for t in m.targets if t.quality >= m.best().quality - 1e-9}
-    fit = "main" if column.table == reading.main_table else "named" if column.table in named else ""
+    named = {t for _, t in parsed.table_mentions}
+    touched = {t.table for m in parsed.mentions for t in m.targets if t.quality >= m.best().quality - 1e-9}
+    fit = "main" if column.table == parsed.main_table else "named" if column.table in named else ""
     return [f"{prefix}.tfit={fit or ('touched' if column.table in touched else 'none')}"]
 
 
-def _held_numbers(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
+def _held_numbers(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Return options for unnamed columns that hold the number, or hold years if it looks like one."""
     made: list[Option] = []
     first = amount.values[0]
-    for column in reading.schema.columns:
+    for column in parsed.schema.columns:
         if column.is_key:
             continue
         year = "year" in column.words or "date" in column.words
         held = first in column.source.values or str(first) in column.source.values
         if not ((year and _size(amount) in ("year", "date")) or (held and amount.op in ("=", "!=", "in"))):
             continue
-        shape = [f"n.hold={held}{year}", f"n.fit={_fits(column, amount)}"] + table_fit(reading, column, "n")
+        shape = [f"n.hold={held}{year}", f"n.fit={_fits(column, amount)}"] + table_fit(parsed, column, "n")
         shape.append(f"n.hsize={_size(amount)}{_sort_of(column)}")
         features = tuple(shape) + tuple(f"n.hld|{f}" for f in flat)
         made.append(Option("n.hld", _held_condition(amount, column), (), features))
@@ -419,15 +417,15 @@ def _held_condition(amount: Amount, column: SchemaColumn) -> Filter:
     return _condition(amount, column.id)
 
 
-def _having(reading: ParsedQuestion, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
+def _having(parsed: ParsedQuestion, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
     if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
     made = []
     value = amount.values if amount.op == "between" else amount.values[0]
-    for number, rank in near_mentions(reading, amount.end, 2):
-        mention = reading.mentions[number]
+    for number, rank in near_mentions(parsed, amount.end, 2):
+        mention = parsed.mentions[number]
         tables = [t for t in mention.targets if t.column is None][:2]
-        between = gap_words(reading, amount.end, mention.start)
+        between = gap_words(parsed, amount.end, mention.start)
         for target in tables:
             shape = [f"h.rank={rank}", f"h.gap={between}", f"h.q={target.way}{target.coverage == 1}", "h.tab"]
             features = tuple(shape) + tuple(f"n.hav|{f}" for f in flat)
@@ -441,9 +439,9 @@ def _having(reading: ParsedQuestion, amount: Amount, flat: list[str], cues: tupl
             made.append(
                 Option("n.hav", HavingCount(amount.op, value, best.table), (f"m{number}", *cues), features)
             )
-    earlier = [n for n, m in enumerate(reading.mentions) if m.end <= amount.cue_start]
+    earlier = [n for n, m in enumerate(parsed.mentions) if m.end <= amount.cue_start]
     if cues and earlier:
-        for target in [t for t in reading.mentions[earlier[-1]].targets if t.column is None][:1]:
+        for target in [t for t in parsed.mentions[earlier[-1]].targets if t.column is None][:1]:
             features = ("h.before",) + tuple(f"n.hav|{f}" for f in flat)
             made.append(
                 Option(

@@ -134,7 +134,7 @@ class NameCheck:
         if not qualifier:
             if wanted in aliases or any(wanted in columns for scope in scopes for columns in scope.values()):
                 return
-            quoted = "; text stands in single quotes" if _is_quoted(node) else ""
+            quoted = "; write text in single quotes" if _is_quoted(node) else ""
             raise UnknownColumnError(f"the column {name} does not exist{quoted}")
         meant = next((scope[qualifier.lower()] for scope in scopes if qualifier.lower() in scope), None)
         if meant is None:
