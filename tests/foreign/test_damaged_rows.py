@@ -129,7 +129,7 @@ def test_only_one_run_is_damaged(sound: Path, tmp_path: Path, table: str, column
             assert rows[1].damage == "", value
             assert viewer.state("second").get("y") == [2], value
             assert len(viewer.history("second")) == 2
-            for verb in (viewer.result, viewer.state, viewer.history, viewer.export):
+            for verb in (viewer.result, viewer.state, viewer.history, viewer.export_run):
                 try:
                     verb("first")
                 except ClewError:

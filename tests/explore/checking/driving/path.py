@@ -180,7 +180,7 @@ class Path:
     def _check_owner(self, after: object) -> None:
         """Whoever gives a run up with an error lets others have it, or knows that it still has it."""
         owner = self.disk.owner(RUN) if self.disk.has(RUN) else None
-        left = self.process.engine._opener._left.get(RUN, (0, ""))[1]
+        left = self.process.engine._opener._unreleased.get(RUN, (0, ""))[1]
         if owner is not None and owner.name != left:
             self.fail(f"after {after!r} the engine owns the run without knowing")
 
@@ -289,7 +289,7 @@ class Path:
             self.witness.was_taken_over,
             self.faults,
             self.clock.now,
-            RUN in self.process.engine._opener._left,
+            RUN in self.process.engine._opener._unreleased,
             self.disk.has(RUN) and self.disk.owner(RUN) is not None,
             self._choices[: self._made] if self._left_over else (),  # a body that goes on knows all of it
         ]
@@ -463,4 +463,4 @@ class Path:
         if failed:
             self.fail(f"the run cannot be taken over: {failed[0]!r}")
         if self.choose("it hears of it", "it does not know") == "it hears of it":
-            here.engine._execution.lease_renewer._beat(Once())  # type: ignore[union-attr, arg-type]
+            here.engine._execution.lease_renewer._renew_all(Once())  # type: ignore[union-attr, arg-type]

@@ -57,12 +57,12 @@ class Process:
 
 
 class Once:
-    """Has a heartbeat beat once."""
+    """A stop signal that lets leases be renewed once."""
 
     def __init__(self) -> None:
         self._is_done = False
 
-    def wait(self, timeout: float) -> bool:
+    def acquire(self, timeout: float) -> bool:
         done, self._is_done = self._is_done, True
         return done
 

@@ -89,7 +89,7 @@ class Removal(Path):
             self.fail(f"all runs are gone, and there is something left: {left}")
 
     def _check_owners(self, after: object) -> None:
-        left = self.process.engine._opener._left
+        left = self.process.engine._opener._unreleased
         for run_id in RUNS:
             owner = self.disk.owner(run_id) if self.disk.has(run_id) else None
             if owner is not None and owner.name != left.get(run_id, (0, ""))[1]:
@@ -97,7 +97,7 @@ class Removal(Path):
 
     def _left_behind(self) -> list[Any]:
         there = [[run_id, self.disk.owner(run_id) is not None] for run_id in RUNS if self.disk.has(run_id)]
-        return [there, sorted(self.process.engine._opener._left), self.faults]
+        return [there, sorted(self.process.engine._opener._unreleased), self.faults]
 
     def _finish(self) -> None:
         self.check()

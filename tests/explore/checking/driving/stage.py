@@ -227,6 +227,9 @@ class _NoThread:
     def start(self) -> None:
         pass
 
+    def is_alive(self) -> bool:
+        return True
+
 
 @contextmanager
 def on_stage(stage: Stage) -> Iterator[None]:
