@@ -658,6 +658,6 @@ def test_a_thread_that_begins_after_its_attempt_was_over_executes_nothing() -> N
     session.machine.expire(item, NodeTimeoutError("it takes too long"), 0.0, 0.0)
     session.flush()
     assert item.attempt == 1
-    with pytest.raises(RunCancelledError, match="attempt 0 was over before its thread began"):
+    with pytest.raises(RunCancelledError, match="attempt 0 ended before its thread started"):
         threads.begins()
     assert seen == []
