@@ -85,7 +85,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["run", "flow:graph", "--frob"], "no such option: --frob", "clew run --help"),
         (["run", "flow:grahp", "query=a"], "module 'flow' has no 'grahp'", "did you mean 'graph'?"),
         (["run", "flow", "query=a"], "module 'flow' has more than one graph", "flow:asking"),
-        (["run", "flow:Path", "query=a"], "flow:Path is", "name a clew.Graph"),
+        (["run", "flow:Path", "query=a"], "flow:Path must be", "name a clew.Graph"),
         (["run", "folw:graph"], "module 'folw' does not exist", "PYTHONPATH"),
         (["run", "flow.py:graph"], "'flow.py:graph' does not name a graph", "MODULE:GRAPH"),
         (["run", "flow:graph"], "'query' is missing", "NAME=JSON"),
@@ -93,7 +93,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["run", "flow:graph", "query"], "'query' is not an input value", "NAME=JSON"),
         (["run", "flow:graph", 'query="a'], "query is not valid JSON", "quote it for the shell"),
         (["run", "flow:graph", "--values", "none.json"], "none.json cannot be read", "file"),
-        (["run", "flow:graph", "query=a", "--durability", "most"], "durability is", "clew run --help"),
+        (["run", "flow:graph", "query=a", "--durability", "most"], "durability must be", "clew run --help"),
         (
             ["run", "flow:graph", "query=a", "--store", "ftp://x"],
             "'ftp://x' is not a store",

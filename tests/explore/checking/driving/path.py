@@ -463,4 +463,4 @@ class Path:
         if failed:
             self.fail(f"the run cannot be taken over: {failed[0]!r}")
         if self.choose("it hears of it", "it does not know") == "it hears of it":
-            here.engine._execution.lease_renewer._beat(Once())  # type: ignore[union-attr, arg-type]
+            here.engine._execution.lease_renewer._renew_all(Once())  # type: ignore[union-attr, arg-type]
