@@ -88,7 +88,7 @@ def test_a_store_that_stays_away_does_not_make_an_engine_grow() -> None:
         for _ in range(1_100):
             with pytest.raises(StoreUnavailableError):
                 engine.run({"x": 2})
-        assert len(engine._opener._left) <= 1_000
+        assert len(engine._opener._unreleased) <= 1_000
 
 
 def test_a_claim_of_a_run_that_is_pruned_keeps_nobody_out() -> None:
