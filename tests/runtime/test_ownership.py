@@ -180,7 +180,7 @@ class Beats(LeaseRenewer):
                 return self.beats > 1
 
         once: Any = Once()  # stands for a lock, which nobody can derive from
-        self._beat(once)
+        self._renew_all(once)
 
 
 def beating(engine: Engine) -> Beats:

@@ -330,7 +330,7 @@ class RunExecution:
         return self._inspection.result(run_id)
 
     def free(self, hold: Hold, error: BaseException) -> None:
-        """Give up a run after an error, so that any process can resume it, whatever was interrupted."""
+        """Give up a run after an error, so that any process can resume it."""
         try:
             self._give_back(hold, error)
         except BaseException as interrupt:

@@ -17,14 +17,7 @@ from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
-from clew.errors import (
-    ClewError,
-    GraphChangedError,
-    GraphWarning,
-    InputError,
-    RunOwnedError,
-    StoreError,
-)
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.runtime.calls.cache import Cache
 from clew.runtime.drivers.session import Session
@@ -202,22 +195,15 @@ class RunOpener(Ownership):
         reuse = ResultReuse(
             log, self.program(start), self.graph, self.settings
         )  # raises before the new run is created
+        rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")
-            session = self._from_state(
-                state,
-                new_run_id(run_id),
-                log.row.parent,
-                None,
-                self._on_conflict(log.on_conflict),
-                owner=owner,
-            )
+            session = self._from_state(state, new_run_id(run_id), log.row.parent, None, rule, owner=owner)
         else:
             start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             check_mapping(values)
-            rule = self._on_conflict(log.on_conflict)
             session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
         session.reuse_results(reuse)
         return session

@@ -393,9 +393,7 @@ def test_an_executor_that_cancels_what_it_was_given_ends_the_wait() -> None:
             return future
 
     result = Graph([thread_of("x"), thread_of("y")]).run({"a": 1}, executor=Refusing())
-    assert str(result.error) == (
-        "node 'x' at x#0 was cancelled by its executor; keep an executor open until the runs that use it have ended"
-    )
+    assert "node 'x' at x#0 was cancelled by its executor" in str(result.error)
 
 
 # -- the threads themselves
