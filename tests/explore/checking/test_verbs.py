@@ -240,7 +240,7 @@ MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
     "pruning claims for nobody": (
         RunInspection,
         "_remove",
-        lambda right: lambda self, run_id: retention._delete(self.store, run_id),
+        lambda right: lambda self, run_id: retention._delete(self._store, run_id),
         "`prune`",
         "without knowing",
     ),
