@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, Send, node, route
+from clew import Context, Engine, Graph, Send, SideEffectPolicy, SQLiteStore, node, route
 
 WITHIN = 30.0
 """How long a test waits for something that has to come."""
@@ -386,3 +387,16 @@ def test_what_is_no_exception_reaches_the_caller_wherever_the_node_runs(
     with pytest.raises(Stop, match="now"):
         drive()
     assert (calls, [row.status for row in engine.runs()]) == ([1], ["cancelled"])
+
+
+def test_a_node_that_notices_the_cancellation_does_not_fail_the_run(tmp_path: Path) -> None:
+    engine: Engine
+
+    @node(output="b", side_effects=SideEffectPolicy(recordable=True))
+    async def call(a: int, ctx: Context) -> int:
+        engine.cancel("r")
+        return int(ctx.record("double", lambda: a * 2))
+
+    engine = Engine(Graph([call]), store=SQLiteStore(tmp_path / "runs.db"))
+    result = engine.run({"a": 1}, run_id="r")
+    assert (result.status, result.failures) == ("cancelled", ())

@@ -24,7 +24,7 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
+from clew.errors import ClewError, NodeTimeoutError, OutputError, RunCancelledError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls.host import SLEPT, Host
@@ -226,8 +226,8 @@ class Session(Host):
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """Take the exception of an attempt; discard it if the attempt has ended."""
         self._statements.pop((item, attempt), None)
-        if item.attempt != attempt:
-            return
+        if item.attempt != attempt or (self.cancelled and type(error) is RunCancelledError):
+            return  # the node noticed the cancellation: the run is cancelled, not failed
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
         if type(error) is Asking:
