@@ -181,3 +181,18 @@ def test_changed_code_is_a_note(folder: Folder) -> None:
     done = folder.clew("resume", "r", "--answer", "false")
     assert "changed code in 'send'" in done.stderr
     assert '"nothing at all"' in done.stdout
+
+
+def test_failures_can_be_confined(folder: Folder) -> None:
+    (folder.path / "two.py").write_text(
+        "from clew import Graph, node\n"
+        "@node(output='b')\ndef bad(a):\n    raise ValueError('no')\n"
+        "@node(output='c')\ndef good(a):\n    return a\n"
+        "@node(output='d')\ndef after(c):\n    return c\n"
+        "graph = Graph([bad, good, after])\n"
+    )
+    done = folder.clew("run", "two:graph", "a=1", "--run-id", "r", "--on-error", "continue", "--json", code=1)
+    assert json.loads(done.stdout)["values"]["d"] == 1
+    done = folder.clew("run", "two:graph", "a=1", "--run-id", "s", code=1)
+    done = folder.clew("resume", "s", "--graph", "two:graph", "--on-error", "continue", "--json", code=1)
+    assert json.loads(done.stdout)["values"]["d"] == 1

@@ -31,6 +31,7 @@ FORBIDDEN = {  # pattern: what to write instead
     r"\bto be had\b|\bin other words\b|\bthe very\b|\bhalf way\b|\bwhat there is\b": "available; the same; partway",
     r"\b(does|do) not fit\b": "does not match",
     r"\blet(s)? go of\b": "release, close",
+    r"\b[Ww]hatever\b": "any",
     r"\bunder way\b": "running, in progress",
     r"\banew\b|\bmeanwhile\b": "again; in the meantime",
     r"\btold\b": "reported, message",
@@ -39,7 +40,6 @@ FORBIDDEN = {  # pattern: what to write instead
 }
 SUSPECT = (
     r"\b([Ss]omebody|[Nn]obody|[Ww]hoever)\b",
-    r"\b[Ww]hatever\b",
     r"\bbeside\b",
     r"\b(is|are) (there|kept)\b",
     r"\bof (its|their|one's) own\b",

@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 import operator
 from collections import Counter
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, interrupt, node, route
+from clew import END, Context, Engine, Event, Graph, SQLiteStore, interrupt, node, route
 from clew.errors import InputError, RunStateError, UnknownValueError
 
 
@@ -451,3 +452,23 @@ def test_a_loop_is_continued_by_setting_what_its_gate_reads() -> None:
     state = graph.run(n=0, limit=3).state
     assert state.get("n") == 3
     assert graph.run(state.set("limit", 5))["n"] == 5
+
+
+def test_a_run_that_ended_with_confined_failures_is_returned_unchanged(tmp_path: Path) -> None:
+    @node(output="b")
+    def bad(a: int) -> int:
+        raise ValueError("no")
+
+    @node(output="c")
+    def good(a: int) -> int:
+        return a
+
+    events: list[Event] = []
+    store = SQLiteStore(tmp_path / "runs.db")
+    engine = Engine(Graph([bad, good]), store=store, on_error="continue", listeners=[events.append])
+    first = engine.run({"a": 1}, run_id="r")
+    before, heard = store.row("r"), len(events)
+    again = engine.resume("r")
+    assert (again.status, again.values, again.metrics) == ("failed", first.values, first.metrics)
+    assert (store.row("r").updated, store.entries("r")[-1].kind, len(events)) == (before.updated, "step", heard)
+    assert engine.result("r").metrics == first.metrics

@@ -60,6 +60,16 @@ def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
         store.close()
 
 
+OnErrorOption = Annotated[
+    str,
+    typer.Option(
+        "--on-error",
+        metavar="MODE",
+        help="After a failure: stop, or continue with the nodes that do not depend on it.",
+    ),
+]
+
+
 def find_run(store: Store, text: str) -> RunRow:
     """Return the run with this id, or the only run whose id starts with it."""
     try:

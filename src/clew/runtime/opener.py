@@ -245,7 +245,7 @@ class RunOpener(Ownership):
         *,
         unless_completed: bool = False,
     ) -> Session | StoredRun:
-        """Resume a run. With `unless_completed`, return a completed run for reading if nothing else was asked for.
+        """Resume a run. With `unless_completed`, return a run that has ended for reading if nothing else was asked for.
 
         The row is read after the claim, because before it another process may change the row.
         """
@@ -266,6 +266,9 @@ class RunOpener(Ownership):
                 self.release(run_id, fence, owner)
                 return run
             log = run.log()
+            if is_plain and row.status == "failed" and self._has_ended(run, log):
+                self.release(run_id, fence, owner)
+                return run
             self._check_structure(log.row, accept_changes)  # before an answer is stored
             filled = self._fill(log, run.program(log.start))
             on_conflict = self._on_conflict(log.on_conflict)
@@ -324,6 +327,12 @@ class RunOpener(Ownership):
             self.give_up(run_id, owner)
             raise
         return session
+
+    def _has_ended(self, run: StoredRun, log: RunLog) -> bool:
+        """Return whether a failed run has nothing left to do: its failures were confined."""
+        machine = self.machine_at(log, run.program(log.start))
+        machine.preview()
+        return machine.root.state != "running"
 
     def _restore(self, row: RunRow, fence: int, owner: str) -> None:
         """Reset the row of a run that could not be resumed, and release the run."""

@@ -6,7 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from clew.cli.options import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
+from clew.cli.options import (
+    GraphOption,
+    JsonOption,
+    OnErrorOption,
+    RunArgument,
+    StoreOption,
+    engine_of,
+    find_run,
+    store_at,
+)
 from clew.cli.output import CommandError
 from clew.cli.run_output import drive
 from clew.cli.values import read_json, read_object
@@ -34,6 +43,7 @@ def resume(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Resume although the structure of the graph has changed.")
     ] = False,
+    on_error: OnErrorOption = "stop",
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -60,7 +70,7 @@ def resume(
         row = find_run(opened, run)
         return drive(
             row.run_id,
-            lambda listeners: engine_of(opened, row, graph, listeners),
+            lambda listeners: engine_of(opened, row, graph, listeners, on_error=on_error),
             lambda engine: engine.resume(row.run_id, accept_changes=accept_changes, **given()),
             as_json,
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clew import Engine
-from clew.cli.options import IdOption, JsonOption, StoreOption, remember_graph, store_at
+from clew.cli.options import IdOption, JsonOption, OnErrorOption, StoreOption, remember_graph, store_at
 from clew.cli.run_output import drive, id_of
 from clew.cli.values import ValuesArgument, read_values
 from clew.runtime.loader import load_graph
@@ -43,6 +43,7 @@ def run(
             "--seed", metavar="N", help="Seed of random streams. [default: derived from the run id]"
         ),
     ] = None,
+    on_error: OnErrorOption = "stop",
     as_json: JsonOption = False,
 ) -> int:
     """Run a graph.
@@ -69,6 +70,7 @@ def run(
                 import_string=target,
                 max_concurrent_nodes=workers,
                 durability=durability,
+                on_error=on_error,
                 seed=seed,
             ),
             lambda engine: engine.run(given, run_id=name),

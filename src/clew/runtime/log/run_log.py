@@ -128,9 +128,15 @@ class RunLog(msgspec.Struct):
             self.steps,
             [*inner, *self.finished.values()],
             sum(attempt for path, attempt in self.attempts.items() if path not in known),
-            self.resumption + (self.row.status == "failed") + asking,
+            self.resumption + self._has_final_failure(known) + asking,
             self.measured,
         )
+
+    def _has_final_failure(self, known: Mapping[str, Outcome]) -> bool:
+        """Return whether an item failed without an outcome in the log; a confined failure is an outcome."""
+        if self.row.status != "failed":
+            return False
+        return not any(failure.path in known for failure in self.row.failures)
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
         """Return the steps of the run and of its subgraphs by frame and number."""
