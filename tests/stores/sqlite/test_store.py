@@ -219,7 +219,7 @@ class TestNoRoom:
         (folder / "runs.db").chmod(0o666)
         folder.chmod(0o555)
         program = (
-            "import os, sys\n"
+            "import os, sys, urllib.parse\n"  # the standard library may be unreadable for another user
             "from clew import SQLiteStore\n"
             "from clew.errors import StoreUnavailableError\n"
             "from clew.stores import RunRow\n"
