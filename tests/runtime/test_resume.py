@@ -470,5 +470,9 @@ def test_a_run_that_ended_with_confined_failures_is_returned_unchanged(tmp_path:
     before, heard = store.row("r"), len(events)
     again = engine.resume("r")
     assert (again.status, again.values, again.metrics) == ("failed", first.values, first.metrics)
-    assert (store.row("r").updated, store.entries("r")[-1].kind, len(events)) == (before.updated, "step", heard)
+    assert (store.row("r").updated, store.entries("r")[-1].kind, len(events)) == (
+        before.updated,
+        "step",
+        heard,
+    )
     assert engine.result("r").metrics == first.metrics
