@@ -67,3 +67,12 @@ def test_a_link_leads_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(f"{path}#{anchor}")
     assert broken == []
+
+
+def test_the_reference_lists_the_methods_that_the_engine_has() -> None:
+    text = (ROOT / "docs" / "reference" / "engine.md").read_text("utf-8")
+    methods = {name for name, value in vars(clew.Engine).items() if callable(value) and name[0] != "_"}
+    twins = {f"a{name}" for name in methods}  # documented with the method that they repeat
+    assert methods - twins - set(re.findall(r"`([a-z_]+)\(", text)) == set()
+    engine = text.partition("\n## ")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([a-z_]+)\(", engine, re.M)) - {*dir(clew.Engine)} == set()

@@ -1,7 +1,7 @@
 """What may not be written in this repository, whatever the file.
 
 Paths of one machine and addresses of package registries, which work for their author only; file names that
-say nothing about the domain; a TODO of which nobody knows the reason, because it will never be done.
+say nothing about the domain; an open task without its reason.
 """
 
 from __future__ import annotations

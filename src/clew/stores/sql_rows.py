@@ -48,10 +48,11 @@ def read_row(found: Sequence[Any]) -> RunRow:
     """Make a row from the values that `ROW` selects; `damage` describes any damage."""
     *values, census, crc, origin = found
     mistyped = ""
-    for place, (name, is_right, instead) in enumerate(_TYPES):
-        if not is_right(values[place]):
-            mistyped = mistyped or f"its {name} is {_short(values[place])}"
-            values[place] = instead(values[place])
+    for place, (name, is_valid, replacement) in enumerate(_TYPES):
+        if not is_valid(values[place]):
+            text = _short(values[place])
+            mistyped = mistyped or f"its {name} is {text}"
+            values[place] = text if replacement is _TEXT_OF_VALUE else replacement
     run_id, graph, start, seed, _, created, _, parent, parent_step, _, structure, codes, *more = values
     damage = ""
     if origin is None:
@@ -92,28 +93,25 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-_Instead = Callable[[Any], Any]
-_nothing: _Instead = lambda value: None  # noqa: E731
-_empty: _Instead = lambda value: ""  # noqa: E731
-_long_ago: _Instead = lambda value: 0.0  # noqa: E731
+_TEXT_OF_VALUE = object()
 
-# For each value that `ROW` selects, up to the target: its name, whether its type is right, and what else stands for it.
-_TYPES: tuple[tuple[str, Callable[[Any], bool], _Instead], ...] = (
-    ("id", _is_text, _short),
-    ("graph", _is_text, _empty),
-    ("start", lambda value: value is None or isinstance(value, (bytes, memoryview)), _nothing),
-    ("seed", _is_text, lambda value: "0"),
-    ("status", _is_text, _short),
-    ("time of creation", _is_time, _long_ago),
-    ("time of change", _is_time, _long_ago),
-    ("parent", lambda value: value is None or type(value) is str, _nothing),
-    ("parent's step", lambda value: value is None or type(value) is int, _nothing),
-    ("error", lambda value: value is None or isinstance(value, (bytes, memoryview)), _nothing),
-    ("structure", _is_text, _empty),
-    ("hashes of code", _is_text, lambda value: "{}"),
-    ("first digest", _is_text, _empty),
-    ("description", _is_text, _empty),
-    ("target", _is_text, _empty),
+# For each value that `ROW` selects, up to the target: its name, a check of its type, and what replaces another type.
+_TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
+    ("id", _is_text, _TEXT_OF_VALUE),
+    ("graph", _is_text, ""),
+    ("start", lambda value: value is None or isinstance(value, (bytes, memoryview)), None),
+    ("seed", _is_text, "0"),
+    ("status", _is_text, _TEXT_OF_VALUE),
+    ("time of creation", _is_time, 0.0),
+    ("time of change", _is_time, 0.0),
+    ("parent", lambda value: value is None or type(value) is str, None),
+    ("parent's step", lambda value: value is None or type(value) is int, None),
+    ("error", lambda value: value is None or isinstance(value, (bytes, memoryview)), None),
+    ("structure", _is_text, ""),
+    ("hashes of code", _is_text, "{}"),
+    ("first digest", _is_text, ""),
+    ("description", _is_text, ""),
+    ("target", _is_text, ""),
 )
 
 

@@ -31,12 +31,11 @@ from clew.explore.systems.immutable_values import (
     read_back,
     sequence_of,
 )
-from clew.explore.systems.version_tokens import VersionTokens
+from clew.explore.systems.version_tokens import OVERHEAD, VersionedSystem
 from clew.state.codec import decode, encode
 
 Keys = list[str]
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_OVERHEAD = 512  # bytes of a checkpoint in addition to the new values
 
 
 class Mail(msgspec.Struct, frozen=True):
@@ -49,15 +48,13 @@ class Mail(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
-class MemoryMail:
+class MemoryMail(VersionedSystem[ValueSequence]):
     """A mail server that stores every message."""
 
     ordering: Literal["any"] = "any"
 
     def __init__(self) -> None:
-        self._now = EMPTY_SEQUENCE
-        self._added = 0  # bytes since the last checkpoint
-        self._versions: VersionTokens[ValueSequence] = VersionTokens()
+        super().__init__(EMPTY_SEQUENCE)
         self._observed: tuple[ValueSequence, Observation] | None = None
         self._lock = RLock()
 
@@ -104,25 +101,6 @@ class MemoryMail:
             self._observed = (now, Observation("mail", {"sent": now.shown}, {}, now.digest))
         return self._observed[1]
 
-    def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OVERHEAD + self._added)
-        self._added = 0
-        return token
-
-    def rollback(self, token: int) -> None:
-        self._now = self._versions[token]
-        self._added = 0
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
-
-    def size(self, token: int) -> int:
-        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
-        return self._versions.size(token)
-
     def dump_token(self, token: int) -> bytes:
         """Return a checkpoint as bytes."""
         return msgspec.msgpack.encode(self._versions[token].encoded)
@@ -130,10 +108,10 @@ class MemoryMail:
     def load_token(self, data: bytes) -> int:
         """Return a token for a checkpoint that was saved as bytes."""
         row = sequence_of(msgspec.msgpack.decode(data, type=list[bytes]))
-        return self._versions.keep(row, _OVERHEAD + len(data))
+        return self._versions.keep(row, OVERHEAD + len(data))
 
 
-class MemoryClock:
+class MemoryClock(VersionedSystem[datetime]):
     """A clock that only `advance` and `sleep` move."""
 
     ordering: Literal["any"] = "any"
@@ -144,8 +122,7 @@ class MemoryClock:
         if start.tzinfo is None:
             raise SystemSetupError(f"start: {start!r} has no time zone; add one, for example tzinfo=UTC")
         self._start = start
-        self._now = start
-        self._versions: VersionTokens[datetime] = VersionTokens()
+        super().__init__(start)
 
     def now(self) -> datetime:
         """Return the time with its time zone."""
@@ -174,29 +151,13 @@ class MemoryClock:
     def observe(self) -> Observation:
         return Observation("clock", {"now": self._now})
 
-    def checkpoint(self, name: str) -> int:
-        return self._versions.keep(self._now, _OVERHEAD)
-
-    def rollback(self, token: int) -> None:
-        self._now = self._versions[token]
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
-
-    def size(self, token: int) -> int:
-        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
-        return self._versions.size(token)
-
     def dump_token(self, token: int) -> bytes:
         """Return a checkpoint as bytes."""
         return encode(self._versions[token])
 
     def load_token(self, data: bytes) -> int:
         """Return a token for a checkpoint that was saved as bytes."""
-        return self._versions.keep(decode(data), _OVERHEAD)
+        return self._versions.keep(decode(data), OVERHEAD)
 
 
 class _Stored(msgspec.Struct, frozen=True, gc=False):
@@ -215,15 +176,13 @@ def _stored(values: dict[str, ImmutableValue]) -> _Stored:
     return _Stored(Map(values), total)
 
 
-class MemoryStorage:
+class MemoryStorage(VersionedSystem[_Stored]):
     """An object storage: values by key."""
 
     ordering: Literal["any"] = "any"
 
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
-        self._now = _Stored(Map(), 0)
-        self._added = 0  # bytes since the last checkpoint
-        self._versions: VersionTokens[_Stored] = VersionTokens()
+        super().__init__(_Stored(Map(), 0))
         self._observed: tuple[_Stored, Observation] | None = None
         self._lock = RLock()
         for key, value in (objects or {}).items():
@@ -287,25 +246,6 @@ class MemoryStorage:
             self._observed = (now, Observation("storage", data, {}, digest))
         return self._observed[1]
 
-    def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OVERHEAD + self._added)
-        self._added = 0
-        return token
-
-    def rollback(self, token: int) -> None:
-        self._now = self._versions[token]
-        self._added = 0
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
-
-    def size(self, token: int) -> int:
-        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
-        return self._versions.size(token)
-
     def dump_token(self, token: int) -> bytes:
         """Return a checkpoint as bytes."""
         values = self._versions[token].values
@@ -315,4 +255,4 @@ class MemoryStorage:
         """Return a token for a checkpoint that was saved as bytes."""
         written = msgspec.msgpack.decode(data, type=dict[str, bytes])
         stored = _stored({key: read_back(encoded, salt=key) for key, encoded in written.items()})
-        return self._versions.keep(stored, _OVERHEAD + len(data))
+        return self._versions.keep(stored, OVERHEAD + len(data))

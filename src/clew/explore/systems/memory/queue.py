@@ -25,9 +25,7 @@ from clew.explore.systems.immutable_values import (
     read_back,
     sequence_of,
 )
-from clew.explore.systems.version_tokens import VersionTokens
-
-_OVERHEAD = 512  # bytes of a checkpoint in addition to the new values
+from clew.explore.systems.version_tokens import OVERHEAD, VersionedSystem
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -73,7 +71,7 @@ class _Written(msgspec.Struct, array_like=True):
 _EMPTY = _Queued(EMPTY_SEQUENCE, Map())
 
 
-class MemoryQueue:
+class MemoryQueue(VersionedSystem[_Queued]):
     """A first-in-first-out queue of messages.
 
     `pop` removes a message. `receive` puts it in flight until `ack` removes it, or `nack` returns it to the front.
@@ -83,9 +81,7 @@ class MemoryQueue:
     ordering: Literal["any"] = "any"
 
     def __init__(self, messages: Any = ()) -> None:
-        self._now = _EMPTY
-        self._added = 0  # bytes since the last checkpoint
-        self._versions: VersionTokens[_Queued] = VersionTokens()
+        super().__init__(_EMPTY)
         self._observed: tuple[_Queued, Observation] | None = None
         self._lock = RLock()
         for message in messages:
@@ -168,25 +164,6 @@ class MemoryQueue:
             self._observed = (now, Observation("queue", now.shown, {}, now.digest))
         return self._observed[1]
 
-    def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OVERHEAD + self._added)
-        self._added = 0
-        return token
-
-    def rollback(self, token: int) -> None:
-        self._now = self._versions[token]
-        self._added = 0
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
-
-    def size(self, token: int) -> int:
-        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
-        return self._versions.size(token)
-
     def dump_token(self, token: int) -> bytes:
         """Return a checkpoint as bytes."""
         version = self._versions[token]
@@ -197,4 +174,4 @@ class MemoryQueue:
         """Return a token for a checkpoint that was saved as bytes."""
         written = msgspec.msgpack.decode(data, type=_Written)
         flying = Map({number: read_back(encoded) for number, encoded in written.flying.items()})
-        return self._versions.keep(_Queued(sequence_of(written.ready), flying), _OVERHEAD + len(data))
+        return self._versions.keep(_Queued(sequence_of(written.ready), flying), OVERHEAD + len(data))
