@@ -419,3 +419,28 @@ def test_a_refused_append_of_another_owner_names_the_run(store: SQLiteStore) -> 
     store.claim("nightly", "me", lease=30.0)
     with pytest.raises(RunOwnedError, match="run 'nightly' now belongs to another owner"):
         store.append("nightly", [step(1)], fence)
+
+
+class Abandoned:
+    """An object of a reference cycle that uses the store when it is collected, as an abandoned stream does."""
+
+    def __init__(self, store: SQLiteStore, fence: int) -> None:
+        self.me, self.store, self.fence = self, store, fence
+
+    def __del__(self) -> None:
+        self.store.append("other", [step(1)], self.fence)
+        self.store.append("other", [step(2), step(3)], self.fence)
+        self.store.release("other", self.fence)
+
+
+@pytest.mark.parametrize("is_write", [False, True])
+def test_a_collection_inside_a_transaction_may_use_the_store(store: SQLiteStore, is_write: bool) -> None:
+    fence = _owned(store, "other")
+    Abandoned(store, fence)
+    with store._lock, store._writing("outer") if is_write else store._reading("outer") as db:
+        assert db.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+        gc.collect()
+        assert db.in_transaction
+    assert not store._db.in_transaction
+    assert [entry.n for entry in store.entries("other")] == [1, 2, 3]
+    assert store.owner("other") is None

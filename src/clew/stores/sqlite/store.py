@@ -246,7 +246,8 @@ class SQLiteStore:
         """Extend the lease."""
         check_place(self.path, self._file, run_id)
         with self._lock:
-            self._change(run_id, fence, LEASE, *self._owners.lease(lease))
+            values = self._owners.lease(lease)
+        self._change(run_id, fence, LEASE, *values)
 
     def release(self, run_id: str, fence: int) -> None:
         """Give up the ownership."""

@@ -4,11 +4,16 @@ A transaction runs under the lock of the store. An interrupt can happen at any t
 the transaction behind. So a ``with`` statement takes the lock itself, which the interpreter does not interrupt, and the
 context managers are classes: an interrupted generator would hold its resources as long as the traceback lives. The next
 transaction rolls back one that was interrupted between its statements (`clean`).
+
+Any allocation inside a transaction may start a garbage collection, and a finalizer may use the same store on the same
+thread: an abandoned stream releases its run. Such a use is nested. It takes part in the open transaction.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,8 +35,19 @@ class Connected(Protocol):
     def _explained(self, error: Exception, what: str) -> Exception: ...
 
 
+_depth: Callable[[RLock], int] = getattr(type(threading.RLock()), "_recursion_count", lambda _: 1)
+"""How often this thread holds a lock. Early releases of Python 3.11 cannot tell."""
+
+
+def is_nested(store: Connected) -> bool:
+    """Return whether a transaction is open further up on this thread. The caller has taken the lock exactly once."""
+    return store._is_open and _depth(store._lock) > 1 and store._db.in_transaction
+
+
 def clean(store: Connected) -> sqlite3.Connection:
     """Return the connection of a store, after rolling back a transaction that an interrupt left open."""
+    if is_nested(store):
+        return store._db
     hasty = store._hasty
     if hasty is not None and hasty._is_open:  # its transaction would block this one
         with hasty._lock:
@@ -77,18 +93,23 @@ class SQLiteTransaction:
     Without `waits`, the commit does not wait for the disk.
     """
 
-    __slots__ = ("_begin", "_store", "_waits", "_what")
+    __slots__ = ("_begin", "_is_nested", "_store", "_waits", "_what")
 
     def __init__(self, store: Connected, what: str, begin: str, *, waits: bool = True) -> None:
         self._store = store
         self._what = what
         self._begin = begin
         self._waits = waits
+        self._is_nested = False
 
     def __enter__(self) -> sqlite3.Connection:
         store = self._store
         with Translated(store, self._what):
             db = clean(store)
+            if store._is_open:
+                self._is_nested = True
+                db.execute("SAVEPOINT nested")
+                return db
             store._is_open = True
             if not self._waits:
                 db.execute("PRAGMA synchronous = NORMAL")
@@ -101,9 +122,14 @@ class SQLiteTransaction:
         store = self._store
         with Translated(store, self._what):
             try:
-                if error is None:
+                if self._is_nested:
+                    if error is not None:
+                        store._db.execute("ROLLBACK TO nested")
+                    store._db.execute("RELEASE nested")
+                elif error is None:
                     store._db.execute("COMMIT")
             finally:
-                clean(store)
+                if not self._is_nested:
+                    clean(store)
             if isinstance(error, (sqlite3.Error, OverflowError, UnicodeError)):
                 raise error
