@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.blockers import blockers
 from clew.engine.machine import Machine
 from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
@@ -87,6 +88,13 @@ class RunResult:
             for i, name in enumerate(state.program.names)
             if not state.visits[i] and i not in started
         }
+
+    @property
+    def blocked(self) -> Mapping[str, tuple[Failure | Question, ...]]:
+        """The nodes that never ran because of failures or open questions, each with these."""
+        state = self._machine.root.working_state
+        found: list[Failure | Question] = [*self.failures, *self.questions]
+        return blockers(state.program, tuple(self.never_ran), found, state.failed) if found else {}
 
     @property
     def metrics(self) -> SchedulerMetrics:
