@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from clew.cli.options import JsonOption, StoreOption, store_at
+from clew.cli.options import JsonOption, StoreOption, graph_option, store_at
 from clew.cli.output import command, count, say_json, say_line
 from clew.errors import StoreCorruptError
 from clew.runtime.log.verification import problems
@@ -78,7 +78,8 @@ def _ownership(
             why = f"the process of its owner {owner.name} has ended"
         else:
             why = f"the lease of its owner {owner.name} expired {-owner.expires_in:.0f} s ago"
-        orphans.append({"run_id": row.run_id, "reason": why, "command": command("resume", row.run_id)})
+        resume = command("resume", row.run_id, graph=graph_option(row))
+        orphans.append({"run_id": row.run_id, "reason": why, "command": resume})
 
 
 def _say(name: str, found: dict[str, Any]) -> None:
