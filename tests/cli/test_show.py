@@ -1,4 +1,4 @@
-"""``clew show`` after a wide fan-out: items are counted, so that the values stay visible; ``--json`` keeps everything."""
+"""``clew show`` after a wide fan-out counts items, so that values stay visible; ``--json`` keeps everything."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_json_keeps_every_item(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "text"),
+    "items, text",
     [
         ([], ""),
         (["a#0", "b#0"], "a#0 b#0"),

@@ -16,7 +16,6 @@ from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.runtime.review.json_documents import checkpoint_json
 
-
 _ITEMS = 40  # columns for the items of a step
 
 
