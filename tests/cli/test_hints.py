@@ -81,3 +81,29 @@ def test_a_node_that_never_ran_names_what_blocks_it_and_the_command_that_goes_on
     words = [word if word != "JSON" else "true" for word in suggested(done.stderr)]
     folder.clew(*words)
     assert "approve#0" in folder.clew("why", "--", run_id, "send").stdout
+
+
+def test_the_doctor_does_not_send_the_user_to_the_doctor(folder: Folder) -> None:
+    (folder.path / "clew.db").write_text("Dear diary, " * 1000)
+    for verb in ("doctor", "runs"):
+        done = folder.clew(verb, code=1)
+        assert "not a database" in done.stderr
+        assert "hint: " in done.stderr
+        assert "clew doctor" not in done.stderr
+
+
+def test_import_names_the_command_that_exports(folder: Folder) -> None:
+    (folder.path / "other.json").write_text('{"a": 1}')
+    done = folder.clew("import", "other.json", code=1)
+    assert "clew export RUN" in done.stderr
+    assert "engine" not in done.stderr
+
+
+def test_control_characters_have_one_escape(folder: Folder) -> None:
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r", MARK="\x1b[2J", code=0)
+    shown = folder.clew("show", "r").stdout
+    assert r"\x1b[2J" in shown
+    assert r"\u001b" not in shown
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "\x1b[2J", code=2)
+    assert r"\x1b" in folder.clew("show", "\x1b[2J", code=2).stderr
+    assert folder.json("show", "r")["checkpoints"][2]["state"]["answer"] == "HI\x1b[2J"

@@ -143,3 +143,33 @@ def test_equal_reasons_are_one_with_a_count(store: Any) -> None:
     assert (reason.kind, reason.path, reason.times) == ("sent", "fan#0", 3)
     assert len(str(engine.why("r", "report")).splitlines()) == 2  # one line for the three items of a batch
     assert [reason.path for reason in engine.why("r", "report").reasons] == [f"work#0[{i}]" for i in range(3)]
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_a_node_that_failed_and_the_value_that_it_did_not_write(store: Any, on_error: Any) -> None:
+    @node(output="a")
+    def bad(x: int) -> int:
+        raise ValueError("no luck")
+
+    engine = Engine(Graph([bad]), store=store, on_error=on_error)
+    engine.run({"x": 1}, run_id="r")
+    with pytest.raises(UnknownRunError, match=r"bad#0 failed with ValueError: no luck"):
+        engine.why("r", "a")
+    if on_error == "stop":  # a confined failure is part of a step
+        with pytest.raises(UnknownRunError, match=r"bad#0 failed with ValueError: no luck"):
+            engine.why("r", "bad")
+
+
+def test_a_node_whose_step_is_not_committed(store: Any) -> None:
+    @interrupt(output="answer")
+    def ask(x: int) -> str:
+        return "sure?"
+
+    @node(output="b")
+    def beside(x: int) -> int:
+        return x
+
+    engine = Engine(Graph([ask, beside]), store=store)
+    assert engine.run({"x": 1}, run_id="r").provisional == {"b": 1}
+    with pytest.raises(UnknownRunError, match="step is not committed"):
+        engine.why("r", "beside")

@@ -108,11 +108,11 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (rf"engine\.resume\({_TEXT}, answer=\.\.\.\)", _with_run("resume", "--answer JSON")),
     (rf"engine\.resume\({_TEXT}\)", _with_run("resume")),
     (rf"engine\.rerun\({_TEXT}\)", _with_run("rerun")),
-    (rf"engine\.history\({_TEXT}\)", _with_run("show")),
+    (rf"engine\.(?:history|result)\({_TEXT}\)", _with_run("show")),
     (rf"engine\.why\({_TEXT}, {_TEXT}\)", _with_run("why")),
     (rf"engine\.fork\({_TEXT}, step=\.\.\.\)", _with_run("fork", "--step N")),
     (rf"engine\.resume\({_TEXT}, answers=\{{path: \.\.\.\}}\)", _with_run("resume", "--answers FILE")),
-    (r"engine\.export\(run_id\)", "`clew export RUN`"),
+    (r"engine\.export_run\(run_id\)", "`clew export RUN`"),
     (r"choose another run_id", "choose another --run-id"),
     (r"give it to the run", "give it as NAME=JSON"),
 ]
@@ -190,9 +190,13 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in values.items()}
 
 
+_JSON_ESCAPE = re.compile(r"\\\\|\\u00([0-9a-f]{2})")
+
+
 def one_line(value: Any, width: int) -> str:
-    """Return a value as one line of JSON, cut to a width."""
-    return fitted(json_text(plain(value)), width)
+    """Return a value as one line of JSON, cut to a width; control characters are escaped as in all other text."""
+    text = json_text(plain(value))
+    return fitted(_JSON_ESCAPE.sub(lambda found: f"\\x{found[1]}" if found[1] else found[0], text), width)
 
 
 def width() -> int:

@@ -34,6 +34,11 @@ def blockers(
     return blocked
 
 
+def of_node(program: Program, name: str, found: Sequence[Blocker]) -> list[Blocker]:
+    """Return the failures and questions of one node of the root frame."""
+    return [blocker for blocker in found if _root(program, blocker) == program.index[name]]
+
+
 def _root(program: Program, blocker: Blocker) -> int | None:
     """Return the node of the root frame that contains a failure or a question; None if it is of no node."""
     return program.index.get(blocker.path.partition("/")[0].partition("#")[0])
@@ -43,11 +48,11 @@ def explanation(
     run_id: str,
     program: Program,
     name: str,
-    lacking: Sequence[str],
+    lacking: Sequence[str] | None,
     found: Sequence[Blocker],
     confined: frozenset[str],
 ) -> str:
-    """Return why a node has not run and, after a semicolon, what to do."""
+    """Return why a node has not run and, after a semicolon, what to do. `lacking` is None if its step has begun."""
     if found:
         first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         if isinstance(first, Question):
@@ -57,6 +62,8 @@ def explanation(
         return (
             f"{where} failed with {line_of(first.error)}{more}; fix it, then call engine.{verb}({run_id!r})"
         )
+    if lacking is None:
+        return f"its step is not committed yet; see engine.result({run_id!r})"
     if lacking:
         inputs = ", ".join(map(repr, lacking))
         return f"nothing has written {inputs}; explain it with engine.why({run_id!r}, {lacking[0]!r})"

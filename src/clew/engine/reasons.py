@@ -136,8 +136,11 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
     for writer in program.nodes:
         if target in writer.outputs:
             what = f"no node has written {target!r}"
-            if any(outcome.node == writer.name for step in lineage.steps for outcome in step.outcomes):
-                raise UnknownRunError(f"{what}: {writer.name!r} ran without it; see what the node returns")
+            done = [o for step in lineage.steps for o in step.outcomes if o.node == writer.name]
+            if done and done[-1].error is None:
+                raise UnknownRunError(f"{what}: {done[-1].path} ran without it; see what the node returns")
+            if done:
+                raise UnknownRunError(f"{what}: {not_run(writer.name)}")
             raise UnknownRunError(f"{what}: node {writer.name!r} has not run: {not_run(writer.name)}")
     known = [*program.names, *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")

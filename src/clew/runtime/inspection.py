@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from clew.engine.blockers import explanation
+from clew.engine.blockers import explanation, of_node
 from clew.engine.machine import Machine
 from clew.engine.next_items import next_items
 from clew.engine.options import Status
@@ -125,7 +125,8 @@ class RunInspection:
 
         def not_run(name: str) -> str:
             result = self.result_so_far(run)
-            lacking, found = result.never_ran.get(name, ()), result.blocked.get(name, ())
+            found = result.blocked.get(name) or of_node(program, name, [*result.failures, *result.questions])
+            lacking = result.never_ran.get(name)
             return explanation(run_id, program, name, lacking, found, result.state.position.failed)
 
         return why(program, story, target, not_run)

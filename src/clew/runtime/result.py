@@ -142,7 +142,11 @@ class RunResult:
         error = self.error
         failed = f", error={safely(lambda: repr(error), line_of(error))}" if error is not None else ""
         asked = f", questions={len(self.questions)}" if self.questions else ""
-        return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{failed}{asked}>"
+        return f"<RunResult {self.run_id!r}: {self.status} after {_steps(self.last_step)}{failed}{asked}>"
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
 
 
 def scheduler_state(

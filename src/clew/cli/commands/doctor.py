@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from clew.cli.options import JsonOption, StoreOption, graph_option, store_at
-from clew.cli.output import command, count, say_json, say_line
+from clew.cli.output import CommandError, command, count, say_json, say_line
 from clew.errors import StoreCorruptError
 from clew.runtime.log.verification import problems
 from clew.stores import RunRow, Store
@@ -32,9 +32,13 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
     The exit code is 1 if something is damaged. Abandoned runs, whose process has ended, are not damage: they are
     listed with the command that resumes them.
     """
-    with store_at(store) as opened:
-        found = examine(opened)
-        name = repr(opened)
+    try:
+        with store_at(store) as opened:
+            found = examine(opened)
+            name = repr(opened)
+    except StoreCorruptError as error:  # the file itself cannot be read
+        what = str(error).partition("; ")[0]
+        raise CommandError(what, "use another store, or restore this one from a backup", code=1) from error
     if as_json:
         say_json({"store": name, **found})
     else:
