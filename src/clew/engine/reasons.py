@@ -142,7 +142,7 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
             if done:
                 raise UnknownRunError(f"{what}: {not_run(writer.name)}")
             raise UnknownRunError(f"{what}: node {writer.name!r} has not run: {not_run(writer.name)}")
-    known = [*program.names, *start.values]
+    known = [*program.names, *sorted(program.written), *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
 
 
