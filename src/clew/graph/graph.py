@@ -86,6 +86,7 @@ class Graph:
         self.selected = None
         self.unselected = frozenset()
         self._topologies: dict[frozenset[str], Topology] = {}
+        self._engine: Any = None  # kept by `clew.runtime.engine.passing`
         annotations = [p.annotation for node in self.nodes.values() for p in node.params]
         annotations += [node.returns for node in self.nodes.values()]
         register_classes([state, *annotations])
@@ -171,6 +172,7 @@ class Graph:
         graph = object.__new__(type(self))
         graph.__dict__.update({name: changes.get(name, getattr(self, name)) for name in fields})
         graph._topologies = {}
+        graph._engine = None
         return graph
 
     def as_node(

@@ -358,7 +358,15 @@ def _outside_loop(method: str, twin: str) -> None:
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:
-    """Return an engine for one run. Unless the options name a store, the run is stored nowhere."""
+    """Return an engine for `Graph.run`. Unless the options name a store, its runs are stored nowhere.
+
+    Without options, the graph keeps the engine for later runs, unless its nodes would share cached results.
+    """
     if not options:
-        return Engine(graph, store=NOWHERE)
+        kept: Engine | None = graph._engine
+        if kept is None:
+            kept = Engine(graph, store=NOWHERE)
+            if not graph.has_cached_nodes:
+                graph._engine = kept
+        return kept
     return Engine(graph, **{"store": NOWHERE, **options})
