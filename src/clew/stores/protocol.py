@@ -205,8 +205,8 @@ class Store(Protocol):
         entries whose path is in one of these ranges, given as (first, end) with the end excluded. The ranges do not
         overlap. Of the run's own steps, return those with ``after < n <= upto``."""
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run's log as in `RunRow.census`, without reading their bodies."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of each kind and path, but not the run's own steps, without reading their bodies."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""

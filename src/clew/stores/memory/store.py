@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -295,10 +296,11 @@ class MemoryStore:
             and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
         ]
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
         with self._lock:
-            return _census(self._find(run_id).named)
+            names = self._find(run_id).named
+            return Counter((kind, path) for kind, path, _ in names if kind != OWN_STEP or path)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""

@@ -19,8 +19,8 @@ from clew.stores.messages import check_version
 if TYPE_CHECKING:
     import psycopg
 
-OLDEST = 6
-"""The oldest supported format. Logs in older formats need the graph that wrote them."""
+OLDEST = 7
+"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
 
 MIGRATIONS: tuple[str, ...] = (
     """

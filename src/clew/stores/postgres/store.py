@@ -27,7 +27,7 @@ from clew.stores.postgres.connection import ConstraintViolation, StoreConnection
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, counted, problems, read_row, row_values
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -289,10 +289,10 @@ class PostgresStore(Store):
             mine = (fence >> 32, fence, key_of(run_id))
             try:
                 if _is_own_step(entry.kind, entry.path):
-                    values: tuple[Any, ...] = (*_content(entry), *mine)
+                    values: tuple[Any, ...] = (*_content(run_id, entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_STEP, values)
                 else:
-                    values = (*_named(entry), *_content(entry), *mine)
+                    values = (*_named(entry), *_content(run_id, entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
                 if done:
                     return
@@ -399,13 +399,13 @@ class PostgresStore(Store):
             (key, after, last, has_own, *values, list(kinds)),
         )
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
-        statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
+        statement = f"SELECT kind, coalesce(path, key), count(*) FROM log {_RUN} GROUP BY 1, 2"
         found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
-        return counted(found[0][0] or "{}")
+            self.row(run_id)
+        return {(kind, path): number for kind, path, number in found}
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """Return the entries of one kind and path, by n."""
@@ -464,8 +464,8 @@ class PostgresStore(Store):
 
 def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
     """Return the parameters of `_ADD_ALL`: entries to add, names to drop, blobs."""
-    steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
-    others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
+    steps = (_content(run_id, e) for e in entries if _is_own_step(e.kind, e.path))
+    others = ((*_named(e), *_content(run_id, e)) for e in entries if not _is_own_step(e.kind, e.path))
     return (
         *(key_of(run_id), fence),
         *_columns(steps, 4),
@@ -487,8 +487,8 @@ def _named(entry: LogEntry) -> tuple[str, str, str | None]:
     return entry.kind, key, None if key is entry.path else entry.path
 
 
-def _content(entry: LogEntry) -> tuple[int, bytes, bytes, int]:
-    return entry.n, entry.body, entry.digest, checksum(entry.body, entry.digest)
+def _content(run_id: str, entry: LogEntry) -> tuple[int, bytes, bytes, int]:
+    return entry.n, entry.body, entry.digest, checksum(run_id, *entry.name, entry.body, entry.digest)
 
 
 def _bounds(first: str, beyond: str) -> tuple[str, str, str, str]:

@@ -31,8 +31,8 @@ from clew.stores.protocol import Statement
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
-OLDEST = 6
-"""The oldest supported format. Logs in older formats need the graph that wrote them."""
+OLDEST = 7
+"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
