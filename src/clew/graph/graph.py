@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
-from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
+from clew.graph.hashes import graph_code, structure_hash
 from clew.graph.interface import Interface, read_interface, writers_of
 from clew.graph.names import names_of, nearest
 from clew.graph.node import Node, Param, as_node
@@ -224,8 +224,11 @@ class Graph:
     @overload
     def describe(self, *, json: Literal[True]) -> dict[str, Any]: ...
     def describe(self, *, json: bool = False) -> str | dict[str, Any]:
-        """Describe the graph as text, or as plain data with ``json=True``."""
-        return describe(self) if json else describe_as_text(self)
+        """Describe the graph as text, or as plain data with ``json=True``; list what the code hashes do not cover."""
+        unhashed = graph_code(self).unhashed
+        if json:
+            return {**describe(self), "unhashed": {name: list(found) for name, found in unhashed.items()}}
+        return describe_as_text(self, unhashed)
 
     def draw(self, format: Literal["mermaid", "dot", "svg"] = "mermaid") -> str:
         """Draw the graph."""
@@ -238,15 +241,15 @@ class Graph:
         """A digest of nodes, values and links. A run can only be resumed with the same one."""
         return structure_hash(self)
 
-    @cached_property
+    @property
     def node_hashes(self) -> Mapping[str, str]:
-        """A digest of each node's code."""
-        return MappingProxyType({name: node_code_hash(node) for name, node in self.nodes.items()})
+        """A digest of each node's code, with the constants and functions that it names (``code_hashes.py``)."""
+        return graph_code(self).nodes
 
-    @cached_property
+    @property
     def code_hash(self) -> str:
         """A digest of the code of all nodes and reducers."""
-        return graph_code_hash(self)
+        return graph_code(self).digest
 
     @cached_property
     def depth(self) -> int:
