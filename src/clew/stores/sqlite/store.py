@@ -35,7 +35,7 @@ from clew.errors import (
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import (
     COLUMNS,
     ORIGIN,
@@ -47,6 +47,7 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
+from clew.stores.sqlite import threads
 from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
 from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
 from clew.stores.sqlite.file import (
@@ -159,6 +160,7 @@ class SQLiteStore:
         lease: float = 0.0,
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         check_place(self.path, self._file, row.run_id)
@@ -171,6 +173,8 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
+            if thread is not None:
+                threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
             put_blobs(db, number, blobs)
             put(db, number, entries)
@@ -216,12 +220,23 @@ class SQLiteStore:
             ).fetchone()
             if fork is not None:
                 raise StoreError(has_fork(run_id, fork[0]))
+            threads.move_back(db, run_id)
             base = number * SPAN
             db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
             db.execute("DELETE FROM log WHERE run = ?", (number,))
             drop_blobs(db, number)
             db.execute("DELETE FROM origins WHERE run = ?", (number,))
             db.execute("DELETE FROM runs WHERE id = ?", (number,))
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        with self._lock, self._reading(f"thread {thread!r}") as db:
+            return threads.head_of(db, thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        with self._lock, self._reading("the list of threads") as db:
+            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
 
     # -- owners ------------------------------------------------------------------------------------------
 
