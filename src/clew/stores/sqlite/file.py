@@ -61,6 +61,8 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
+    CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX threads_by_head ON threads (head);
     """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""

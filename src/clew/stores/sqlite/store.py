@@ -37,15 +37,16 @@ from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import (
     conflict,
     exists,
-    has_fork,
     lost_content,
     owned,
     taken_over,
     unknown,
 )
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
-from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
+from clew.stores.sqlite import threads
+from clew.stores.sqlite.blobs import put_blobs, read_blob
+from clew.stores.sqlite.deletion import delete_run
 from clew.stores.sqlite.entries import (
     MOST,
     SPAN,
@@ -168,6 +169,7 @@ class SQLiteStore:
         lease: float = 0.0,
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         check_place(self.path, self._file, row.run_id)
@@ -180,6 +182,8 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
+            if thread is not None:
+                threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
             put_blobs(db, number, blobs)
             put(db, number, row.run_id, entries)
@@ -220,17 +224,17 @@ class SQLiteStore:
         """Delete a run. Its forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            fork = db.execute(
-                "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
-            ).fetchone()
-            if fork is not None:
-                raise StoreError(has_fork(run_id, fork[0]))
-            base = number * SPAN
-            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
-            db.execute("DELETE FROM log WHERE run = ?", (number,))
-            drop_blobs(db, number)
-            db.execute("DELETE FROM origins WHERE run = ?", (number,))
-            db.execute("DELETE FROM runs WHERE id = ?", (number,))
+            delete_run(db, number, run_id)
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        with self._lock, self._reading(f"thread {thread!r}") as db:
+            return threads.head_of(db, thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        with self._lock, self._reading("the list of threads") as db:
+            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
 
     # -- owners ------------------------------------------------------------------------------------------
 
