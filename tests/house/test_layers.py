@@ -34,7 +34,7 @@ runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
 runtime/inspection
-runtime/execution
+runtime/execution runtime/threads
 runtime/engine
 runtime/regression
 explore/spill explore/process_mark explore/progress
