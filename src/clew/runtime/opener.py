@@ -6,7 +6,6 @@ the log, and ownership of the run if other processes can use the store.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
+from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
+from clew.graph_warnings import warn
 from clew.runtime.calls.cache import Cache
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
@@ -227,11 +227,7 @@ class RunOpener(Ownership):
         known = without_unknown(self.graph, state)
         if known is not state:
             lost = ", ".join(repr(name) for name in state.values if not known.has(name))
-            warnings.warn(
-                f"run {parent!r} has values that this graph no longer has; the new run drops {lost}",
-                GraphWarning,
-                stacklevel=4,
-            )
+            warn(f"run {parent!r} has values that this graph no longer has; the new run drops {lost}")
         return known
 
     def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
@@ -401,9 +397,7 @@ class RunOpener(Ownership):
         changed = changed_code(row, self.graph)
         if changed:
             names = ", ".join(map(repr, changed))
-            warnings.warn(
-                f"run {row.run_id!r} continues with changed code in {names}", GraphWarning, stacklevel=4
-            )
+            warn(f"run {row.run_id!r} continues with changed code in {names}")
 
     def machine_at(
         self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None

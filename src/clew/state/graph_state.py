@@ -35,6 +35,17 @@ Cell = tuple[int, Any, int]  # index in the order of names, value, version
 History = Mapping[str, NodeExecution]
 
 
+class _Brief(Repr):
+    """Short reprs of values. Python does not convert an int of more than 4,300 digits to decimal text."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an int, a long one in hexadecimal."""
+        try:
+            return super().repr_int(x, level)
+        except ValueError:
+            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
+
+
 class GraphState:
     """All values, their versions and the execution history of a graph run; immutable.
 
@@ -382,7 +393,7 @@ class GraphState:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        brief = Repr()
+        brief = _Brief()
         brief.maxother = brief.maxstring = 60  # characters
         versions = self._ordered_versions()
         shown = [

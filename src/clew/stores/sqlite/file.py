@@ -260,7 +260,11 @@ def _locked_folder(path: Path) -> str:
 def explained(error: Exception, what: str, path: Path) -> StoreError:
     """Return the StoreError for an error of SQLite."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+    if name.startswith("SQLITE_NOTADB"):
+        return StoreCorruptError(
+            f"{path} is not a SQLite file ({error}); use another file, or restore this one from a backup"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_FORMAT")):
         return StoreCorruptError(f"{what}: {path} is damaged ({error}); check it with `clew doctor`")
     if name.startswith("SQLITE_BUSY"):
         return StoreUnavailableError(f"{what}: another process has locked {path}; try again")
