@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
+from clew.state.display import display_tree, has_short_form
 
 
 class CommandError(Exception):
@@ -177,8 +178,16 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_line(value: Any, width: int) -> str:
-    """Return a value as one line of JSON, cut to a width."""
-    return fitted(json_text(plain(value)), width)
+    """Return a value as one line of JSON, with arrays and frames in short form, cut to a width."""
+    try:
+        tree = display_tree(value)
+    except EncodeError:
+        return fitted(json_text(repr(value)), width)
+    if not has_short_form(tree):
+        return fitted(json_text(tree), width)
+    from clew.runtime.review.value_diff import tree_line
+
+    return fitted(inline(tree_line(tree)), width)
 
 
 def width() -> int:

@@ -28,6 +28,8 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
+from clew.state.equality import equal
+from clew.state.libraries import brief
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
@@ -376,17 +378,17 @@ class GraphState:
         if not isinstance(other, GraphState):
             return NotImplemented
         return self is other or all(
-            mine == theirs for mine, theirs in zip(self._parts(), other._parts(), strict=True)
+            equal(mine, theirs) for mine, theirs in zip(self._parts(), other._parts(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        brief = Repr()
-        brief.maxother = brief.maxstring = 60  # characters
+        short = _ShortRepr()
+        short.maxother = short.maxstring = 60  # characters
         versions = self._ordered_versions()
         shown = [
-            f"{name}={brief.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
+            f"{name}={short.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
         ]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
@@ -451,6 +453,12 @@ class GraphState:
         near = get_close_matches(str(name), list(self._ordered_values()), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return UnknownValueError(f"the state has no value {name!r}{hint}")
+
+
+class _ShortRepr(Repr):
+    def repr1(self, x: Any, level: int) -> str:
+        text = brief(x) or super().repr1(x, level)
+        return " ".join(text.split()) if "\n" in text else text
 
 
 _SHOWN = 12  # values in a repr

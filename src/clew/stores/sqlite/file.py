@@ -31,7 +31,7 @@ from clew.stores.protocol import Statement
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
-OLDEST = 6
+OLDEST = 7
 """The oldest supported format. Logs in older formats need the graph that wrote them."""
 
 MIGRATIONS: tuple[str, ...] = (
@@ -56,10 +56,8 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
     CREATE TABLE blobs (
-        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, first INTEGER, last INTEGER,
-        PRIMARY KEY (digest, run)
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, PRIMARY KEY (digest, run)
     ) WITHOUT ROWID;
-    CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
 )

@@ -47,7 +47,7 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
-from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
+from clew.stores.sqlite.blobs import BlobFolder, drop_blobs, put_blobs, read_blob
 from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
 from clew.stores.sqlite.file import (
     APPLICATION_ID,
@@ -112,6 +112,7 @@ class SQLiteStore:
         self._lock = threading.RLock()
         self._clock = clock
         self._owners = Owners(self.path, clock)
+        self._folder = BlobFolder(self.path, syncs=synchronous != "off")
         self._hasty: SQLiteStore | None = None
         self._is_open = False  # a transaction is open, perhaps left by an interrupt
         self._is_closed = False
@@ -172,7 +173,7 @@ class SQLiteStore:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
             db.execute(_ADD_ORIGIN, (number, *origin))
-            put_blobs(db, number, blobs)
+            put_blobs(db, self._folder, number, blobs)
             put(db, number, entries)
             return self._take(db, number, 0, owner, lease) if owner else 0
 
@@ -219,9 +220,12 @@ class SQLiteStore:
             base = number * SPAN
             db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
             db.execute("DELETE FROM log WHERE run = ?", (number,))
-            drop_blobs(db, number)
+            has_files = drop_blobs(db, number)
             db.execute("DELETE FROM origins WHERE run = ?", (number,))
             db.execute("DELETE FROM runs WHERE id = ?", (number,))
+        if has_files and not self._db.in_transaction:  # committed: this was not a nested use
+            with self._lock, self._writing("the large values") as db:
+                self._folder.sweep(db)
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -332,7 +336,7 @@ class SQLiteStore:
                 )
                 if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            put_blobs(db, number, blobs)
+            put_blobs(db, self._folder, number, blobs)
 
     def _has(self, number: int, entry: LogEntry) -> bool:
         known = newest(self._db, number, entry.kind, entry.path, entry.n)
@@ -407,9 +411,9 @@ class SQLiteStore:
     def blob(self, digest: str) -> bytes:
         """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
-            found = read_blob(db, digest)
+            found = read_blob(db, self._folder, digest)
         if found is None or sha256(found).hexdigest() != digest:
-            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
+            raise StoreCorruptError(lost_content(digest, self._folder.place, is_there=found is not None))
         return found
 
     # -- the file ----------------------------------------------------------------------------------------
