@@ -199,12 +199,11 @@ def after(function):
     return call
 
 if point == "while writing":
-    real = os.fsync
     os.fsync = lambda descriptor: (os.ftruncate(descriptor, 1000), kill())
-elif point == "before renaming":
-    os.replace = kill
-elif point == "after renaming":
-    os.replace = after(os.replace)
+elif point == "before syncing":
+    os.fsync = kill
+elif point == "after syncing":
+    os.fsync = after(os.fsync)
 elif point == "before the commit":
     put = blobs.put_blobs
     import clew.stores.sqlite.store as module
@@ -225,8 +224,8 @@ else:
 
 POINTS = [
     "while writing",
-    "before renaming",
-    "after renaming",
+    "before syncing",
+    "after syncing",
     "before the commit",
     "before removing",
     "while removing",

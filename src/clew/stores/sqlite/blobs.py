@@ -6,8 +6,8 @@ would write it twice, in small pages with checksums, which takes five times as l
 
 Rules:
 
-- A file is complete and on the disk before the transaction that refers to it commits: it is written under another name,
-  synced and renamed. So a kill or a power failure leaves at most a file without a row.
+- A file is complete and on the disk before the transaction that refers to it commits. So a kill or a power failure
+  leaves at most a file without a row, and no reader looks at such a file. It is written again when it is needed.
 - Files are written and removed only inside a write transaction, which only one process can have. A file is removed
   after the deletion of its row is on the disk, unless a row refers to it again. This also removes files without a row.
 
@@ -29,10 +29,10 @@ LARGEST = 1 << 20
 """The size of the largest blob inside the database."""
 
 _PUT = "INSERT INTO blobs (digest, run, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_EXISTS = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
 _IS_USED = "SELECT 1 FROM blobs WHERE digest = ? AND run > 0 LIMIT 1"
 _DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
 _PART = 1 << 20  # of a write: larger ones take longer
-_UNFINISHED = "unfinished"
 
 
 class BlobFolder:
@@ -44,25 +44,28 @@ class BlobFolder:
         self.place = f"{database} and its folder {self.path.name}"
         self._syncs = syncs
 
+    def has(self, digest: str, size: int) -> bool:
+        """Return whether there is a file of this size."""
+        try:
+            return os.stat(self.path / digest).st_size == size
+        except OSError:
+            return False
+
     def write(self, digest: str, content: bytes) -> None:
-        """Write a blob to the disk, unless it is there."""
+        """Write a blob to the disk."""
         file = self.path / digest
         try:
-            if file.exists() and file.stat().st_size == len(content):
-                return
             mode = S_IMODE(os.stat(self._database).st_mode)
             if not self.path.exists():
                 self.path.mkdir(mode | (mode & 0o444) >> 2)
                 self._sync(self.path.parent)
-            unfinished = self.path / _UNFINISHED
-            descriptor = os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode & 0o666)
+            descriptor = os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode & 0o666)
             with open(descriptor, "wb", buffering=0) as out:
                 view = memoryview(content)
                 while view:
                     view = view[out.write(view[:_PART]) :]
                 if self._syncs:
                     os.fsync(out.fileno())
-            os.replace(unfinished, file)
             self._sync(self.path)
         except OSError as error:
             raise StoreUnavailableError(
@@ -106,7 +109,7 @@ def put_blobs(db: sqlite3.Connection, folder: BlobFolder, number: int, blobs: Ma
     """Store blobs for a run."""
     for digest, content in blobs.items():
         is_file = len(content) > LARGEST
-        if is_file:
+        if is_file and not (db.execute(_EXISTS, (digest,)).fetchone() and folder.has(digest, len(content))):
             folder.write(digest, content)
         db.execute(_PUT, (digest, 0, None if is_file else content))
         db.execute(_PUT, (digest, number, None))
