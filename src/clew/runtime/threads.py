@@ -19,7 +19,6 @@ failed, cancelled      continues; a warning lists the work that is dropped
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -29,7 +28,6 @@ from clew.engine.merge import MergeFailure
 from clew.engine.program import complaint, program_of
 from clew.engine.working_state import WorkingState
 from clew.errors import (
-    GraphWarning,
     InputError,
     RunOwnedError,
     RunStateError,
@@ -37,6 +35,7 @@ from clew.errors import (
     ThreadMovedError,
     UnknownRunError,
 )
+from clew.graph_warnings import warn
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener
 from clew.runtime.log.run_checks import check_nodes, checked_values, input_values
@@ -212,11 +211,9 @@ class ThreadOpener(RunOpener):
         working = WorkingState.restore(self.program(state), state)
         names = ", ".join(repr(working.program.names[node]) for node in sorted(working.due))
         if names:
-            warnings.warn(
+            warn(
                 f"thread {thread!r}: run {head!r} had stopped ({status}); the new run continues from its step "
-                f"{state.step} and drops {names}",
-                GraphWarning,
-                stacklevel=2,
+                f"{state.step} and drops {names}"
             )
 
 

@@ -56,10 +56,8 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
     CREATE TABLE blobs (
-        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, first INTEGER, last INTEGER,
-        PRIMARY KEY (digest, run)
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, PRIMARY KEY (digest, run)
     ) WITHOUT ROWID;
-    CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX threads_by_head ON threads (head);

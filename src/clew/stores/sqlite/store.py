@@ -45,7 +45,7 @@ from clew.stores.messages import (
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
 from clew.stores.sqlite import threads
-from clew.stores.sqlite.blobs import put_blobs, read_blob
+from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.deletion import delete_run
 from clew.stores.sqlite.entries import (
     MOST,
@@ -122,6 +122,7 @@ class SQLiteStore:
         self._lock = threading.RLock()
         self._clock = clock
         self._owners = Owners(self.path, clock)
+        self._folder = BlobFolder(self.path, syncs=synchronous != "off")
         self._hasty: SQLiteStore | None = None
         self._is_open = False  # a transaction is open, perhaps left by an interrupt
         self._is_closed = False
@@ -185,7 +186,7 @@ class SQLiteStore:
             if thread is not None:
                 threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
-            put_blobs(db, number, blobs)
+            put_blobs(db, self._folder, number, blobs)
             put(db, number, row.run_id, entries)
             return self._take(db, number, 0, owner, lease) if owner else 0
 
@@ -224,7 +225,10 @@ class SQLiteStore:
         """Delete a run. Its forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            delete_run(db, number, run_id)
+            has_files = delete_run(db, number, run_id)
+        if has_files and not self._db.in_transaction:  # committed: this was not a nested use
+            with self._lock, self._writing("the large values") as db:
+                self._folder.sweep(db)
 
     def head(self, thread: str) -> str | None:
         """Return the run at the head of a thread, or None."""
@@ -345,7 +349,7 @@ class SQLiteStore:
                 )
                 if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            put_blobs(db, number, blobs)
+            put_blobs(db, self._folder, number, blobs)
 
     def _has(self, number: int, entry: LogEntry) -> bool:
         known = newest(self._db, number, entry.kind, entry.path, entry.n)
@@ -420,9 +424,9 @@ class SQLiteStore:
     def blob(self, digest: str) -> bytes:
         """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
-            found = read_blob(db, digest)
+            found = read_blob(db, self._folder, digest)
         if found is None or sha256(found).hexdigest() != digest:
-            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
+            raise StoreCorruptError(lost_content(digest, self._folder.place, is_there=found is not None))
         return found
 
     # -- the file ----------------------------------------------------------------------------------------
