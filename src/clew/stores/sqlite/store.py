@@ -48,6 +48,7 @@ from clew.stores.sql_rows import (
     row_values,
 )
 from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
+from clew.stores.sqlite.data_version import DataVersion
 from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
 from clew.stores.sqlite.file import (
     APPLICATION_ID,
@@ -95,6 +96,7 @@ class SQLiteStore:
     """A store in a SQLite file."""
 
     encodes = True
+    mark_interval = 0.25
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class SQLiteStore:
         self._clock = clock
         self._owners = Owners(self.path, clock)
         self._hasty: SQLiteStore | None = None
+        self._data_version = DataVersion(self.path, timeout)
         self._is_open = False  # a transaction is open, perhaps left by an interrupt
         self._is_closed = False
         with self._translated("the file"):
@@ -404,6 +407,11 @@ class SQLiteStore:
             found = newest(db, self._number(db, run_id), kind, path, n)
         return None if found is None else checked(run_id, [(kind, path, *found)])[0]
 
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> int:
+        """Return the version of the file: it changes with every commit, also of another run."""
+        with self._translated("the file"):
+            return self._data_version.read()
+
     def blob(self, digest: str) -> bytes:
         """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
@@ -448,6 +456,7 @@ class SQLiteStore:
         with self._lock:
             self._owners.close()
             self._db.close()
+        self._data_version.close()
         if self._hasty is not None:
             self._hasty.close()
 
