@@ -49,6 +49,7 @@ from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
+    EMITTED,
     INTENT,
     JOURNAL,
     KINDS,
@@ -78,15 +79,16 @@ from clew.runtime.log.state_cursor import StateCursor
 from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
 from clew.stores import LogEntry, RunRow, Store
+from clew.stores.protocol import LAST
 
 T = TypeVar("T")
 
-LAST = 1 << 62
 _SOME = 2_000  # steps that are read at a time
 _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
+_NO_RECORDS = names_of(SNAPSHOT, EMITTED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 
@@ -211,7 +213,7 @@ class StoredRun:
         start = self.start()
         chains = Chains(self._run_id, entries, start.step, start.digest)
         self._raise(chains.damage(self.row))
-        records = [self._reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
+        records = [self._reader.record(entry) for entry in entries if entry.kind not in _NO_RECORDS]
         log = self._log(start, records, chains)
         self._raise(missing_entries(self.row, entries))
         return log
