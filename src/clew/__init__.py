@@ -40,6 +40,7 @@ from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, appen
 if _typing.TYPE_CHECKING:
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
@@ -64,6 +65,7 @@ __all__ = [
     "PostgresStore",
     "ReplayReport",
     "RetryPolicy",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",
@@ -89,6 +91,7 @@ _LATER = {
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay",
+    "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 

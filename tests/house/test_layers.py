@@ -35,6 +35,7 @@ runtime/drivers runtime/review
 runtime/opener
 runtime/inspection
 runtime/execution
+runtime/handles
 runtime/engine
 runtime/regression
 explore/spill explore/process_mark explore/progress

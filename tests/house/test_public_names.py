@@ -46,6 +46,7 @@ PUBLIC = {
     "MemoryStore",
     "PostgresStore",
     "ReplayReport",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",
