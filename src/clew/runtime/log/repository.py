@@ -17,7 +17,7 @@ from clew.engine.records import Failure
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
-from clew.runtime.log.fingerprints import GraphFingerprint, description_of, kept_codes
+from clew.runtime.log.fingerprints import description_of, kept_codes
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.records import SNAPSHOT
@@ -79,7 +79,7 @@ class RunRepository:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=GraphFingerprint(graph, on_conflict),
+            codes=kept_codes(graph, on_conflict),
             description=graph,
             target=target,
         )
@@ -87,7 +87,6 @@ class RunRepository:
             self._store.create(row)
             return 0
         row.structure = graph.structure_hash
-        row.codes = kept_codes(graph, on_conflict)
         row.description, described = description_of(graph)
         blobs: Blobs = {row.description: described}
         row.start_digest = start.digest

@@ -34,22 +34,25 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
-from clew.stores.sql_rows import (
-    COLUMNS,
-    ORIGIN,
-    ROW,
-    checked,
-    checksum,
-    counted,
-    problems,
-    read_row,
-    row_values,
-)
-from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
+from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
+from clew.stores.sqlite import threads
+from clew.stores.sqlite.blobs import put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
-from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
+from clew.stores.sqlite.deletion import delete_run
+from clew.stores.sqlite.entries import (
+    MOST,
+    SPAN,
+    census,
+    counts,
+    named,
+    newest,
+    others,
+    own_steps,
+    put,
+    within,
+)
 from clew.stores.sqlite.file import (
     APPLICATION_ID,
     ForkedConnection,
@@ -162,6 +165,7 @@ class SQLiteStore:
         lease: float = 0.0,
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         check_place(self.path, self._file, row.run_id)
@@ -174,9 +178,11 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
+            if thread is not None:
+                threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
             put_blobs(db, number, blobs)
-            put(db, number, entries)
+            put(db, number, row.run_id, entries)
             return self._take(db, number, 0, owner, lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -214,17 +220,17 @@ class SQLiteStore:
         """Delete a run. Its forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            fork = db.execute(
-                "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
-            ).fetchone()
-            if fork is not None:
-                raise StoreError(has_fork(run_id, fork[0]))
-            base = number * SPAN
-            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
-            db.execute("DELETE FROM log WHERE run = ?", (number,))
-            drop_blobs(db, number)
-            db.execute("DELETE FROM origins WHERE run = ?", (number,))
-            db.execute("DELETE FROM runs WHERE id = ?", (number,))
+            delete_run(db, number, run_id)
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        with self._lock, self._reading(f"thread {thread!r}") as db:
+            return threads.head_of(db, thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        with self._lock, self._reading("the list of threads") as db:
+            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -289,7 +295,7 @@ class SQLiteStore:
         if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
             entry: LogEntry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
-            crc = checksum(body, digest)
+            crc = checksum(run_id, kind, path, n, body, digest)
             number = fence >> 32
             try:
                 with self._lock:
@@ -325,7 +331,7 @@ class SQLiteStore:
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
             try:
-                put(db, number, kept)
+                put(db, number, run_id, kept)
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
             for kind, path, n in gone:
@@ -390,10 +396,10 @@ class SQLiteStore:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
-            return counted(census(db, self._number(db, run_id)))
+            return counts(db, self._number(db, run_id), run_id)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """Return the entries of one kind and path, by n."""
