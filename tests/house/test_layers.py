@@ -36,6 +36,7 @@ runtime/drivers runtime/review
 runtime/opener
 runtime/inspection
 runtime/execution runtime/threads
+runtime/handles
 runtime/engine
 runtime/regression
 explore/spill explore/process_mark explore/progress

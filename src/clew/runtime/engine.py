@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.errors import (
@@ -22,7 +21,6 @@ from clew.errors import (
 )
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
-from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
@@ -38,6 +36,7 @@ from clew.stores.memory.store import NOWHERE
 if TYPE_CHECKING:
     from clew.engine.reasons import Why
     from clew.engine.records import WorkItem
+    from clew.runtime.handles.handle import RunHandle, RunHandles
     from clew.runtime.log.checkpoints import Checkpoint
     from clew.runtime.review.replay import ReplayReport
     from clew.runtime.review.run_diff import RunDiff
@@ -72,6 +71,7 @@ class Engine:
         self._opener = ThreadOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
         self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
         self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
+        self._made_handles: RunHandles | None = None
 
     def __enter__(self) -> Engine:
         return self
@@ -83,6 +83,8 @@ class Engine:
         """Cancel the running runs, and close the store."""
         for run_id in list(self._live):
             self.cancel(run_id)
+        if self._made_handles is not None:
+            self._made_handles.background.close()
         self._execution.close()
         self.store.close()
 
@@ -175,55 +177,54 @@ class Engine:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
         return Thread(check_thread(name), self._inspection, self.store)
 
-    def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
-        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
-        _outside_loop("stream", "astream")
-        execution = self._execution
-        hold = execution.new_hold(run_id)
-        events: SimpleQueue[Event | None] = SimpleQueue()
-        free = partial(execution.free, hold)
-        try:
-            session = hold.session = self._opener.new(values, hold.run_id, events.put, owner=hold.owner)
-            if self.graph.has_async_nodes:
-                import asyncio
+    def start(self, values: Values | None = None, *, run_id: str | None = None) -> RunHandle:
+        """Start a run in the background and return its handle: on a thread, or as a task of the running event loop."""
+        return self._handles.start(values, run_id)
 
-                return streams.start(
-                    streams.from_thread(
-                        lambda: asyncio.run(execution.adrive_session(session)),
-                        events,
-                        lambda: self.cancel(session.run_id),
-                        free,
-                    )
-                )
-            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
-        except BaseException as error:
-            free(error)
-            raise
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of any run in the store, in this process or another one."""
+        return self._handles.handle(run_id)
+
+    @property
+    def _handles(self) -> RunHandles:
+        if self._made_handles is None:
+            from clew.runtime.handles.handle import RunHandles
+
+            self._made_handles = RunHandles(self._execution, self._opener, self._inspection, self._live)
+        return self._made_handles
+
+    def stream(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        answer: Any = NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        resume: bool = False,
+    ) -> Iterator[Event]:
+        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
+
+        With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
+        """
+        _outside_loop("stream", "astream")
+        return self._handles.stream(values, run_id, answer, answers, resume)
 
     async def astream(
-        self, values: Values | None = None, *, run_id: str | None = None
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        answer: Any = NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        resume: bool = False,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
-        import asyncio
-
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
-        execution = self._execution
-        hold = execution.new_hold(run_id)
-        opening = partial(
-            self._opener.new,
-            values,
-            hold.run_id,
-            lambda event: loop.call_soon_threadsafe(queue.put_nowait, event),
-            owner=hold.owner,
-        )
-        events = streams.from_task(
-            execution.adrive(hold, opening, at_once=True), queue, lambda: execution.stop(hold.session)
-        )
+        events = self._handles.astream(values, run_id, answer, answers, resume)
         try:
             async for event in events:
                 yield event
         finally:
-            await events.aclose()  # a closed stream has cancelled its run
+            await events.aclose()
 
     def resume(
         self,

@@ -19,6 +19,7 @@ from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError,
 from clew.graph import Graph
 from clew.graph_warnings import warn
 from clew.runtime.calls.cache import Cache
+from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.log.fingerprints import (
@@ -243,6 +244,7 @@ class RunOpener(Ownership):
         owner: str = "",
         *,
         unless_completed: bool = False,
+        listener: Listener | None = None,
     ) -> Session | StoredRun:
         """Resume a run. With `unless_completed`, return a run that has ended for reading if nothing else was asked for.
 
@@ -291,7 +293,7 @@ class RunOpener(Ownership):
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
-            options, listeners = self._options(log.row.seed, None, on_conflict, {})
+            options, listeners = self._options(log.row.seed, listener, on_conflict, {})
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             writer = self.repository.writer(log, fence, self.settings.durability)
             resumption = log.resumption
@@ -312,6 +314,7 @@ class RunOpener(Ownership):
             session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
+            session.emitted = last_emitted(self.store, run_id) if self.settings.publish else 0
             if not has_begun:
                 self.repository.begin(run_id, fence, self.settings.clock.time())
         except Exception:

@@ -52,6 +52,7 @@ from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
+    EMITTED,
     INTENT,
     JOURNAL,
     KINDS,
@@ -82,15 +83,16 @@ from clew.runtime.log.turns import Turn, turned
 from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
 from clew.stores import LogEntry, RunRow, Store
+from clew.stores.protocol import LAST
 
 T = TypeVar("T")
 
-LAST = 1 << 62
 _SOME = 2_000  # steps that are read at a time
 _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
+_NO_RECORDS = names_of(SNAPSHOT, EMITTED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 
@@ -215,7 +217,7 @@ class StoredRun:
         start = self.start()
         chains = Chains(self._run_id, entries, start.step, start.digest)
         self._raise(chains.damage(self.row))
-        records = [self._reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
+        records = [self._reader.record(entry) for entry in entries if entry.kind not in _NO_RECORDS]
         log = self._log(start, records, chains)
         self._raise(missing_entries(self.row, entries))
         return log
@@ -263,7 +265,7 @@ class StoredRun:
     def _check_unread(self, visits: dict[str, int], read: Iterable[LogEntry]) -> None:
         """Raise if an entry that is read only on demand, and that a resume may need, is missing or has a wrong name."""
         counts = self.store.counts(self._run_id)
-        known = {(SNAPSHOT.name, ""), *((entry.kind, entry.path) for entry in read)}
+        known = {*((kind, "") for kind in _NO_RECORDS), *((entry.kind, entry.path) for entry in read)}
         names = [name for name in counts if name[0] not in _COUNTED]
         for kind, ranges in unread_paths(names, known, visits).items():
             self.store.within(self._run_id, (kind,), ranges)  # the store verifies the names

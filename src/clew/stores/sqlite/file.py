@@ -92,9 +92,21 @@ def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
     raise UnknownRunError(replaced(run_id, path))
 
 
+def open_existing(path: Path, timeout: float) -> sqlite3.Connection:
+    """Open a file that a store has opened before; do not create or migrate it."""
+    if not _is_writable(path):
+        return _open_to_read(path, timeout)
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    return sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
     """Open a file, create it if it does not exist, and migrate it to the current format."""
-    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if path.exists() and not _is_writable(path):
         return _open_to_read(path, timeout)
     try:
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
