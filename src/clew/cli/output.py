@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
+from clew.state.display import display_tree, has_short_form
 
 
 class CommandError(Exception):
@@ -194,8 +195,19 @@ _JSON_ESCAPE = re.compile(r"\\\\|\\u00([0-9a-f]{2})")
 
 
 def one_line(value: Any, width: int) -> str:
-    """Return a value as one line of JSON, cut to a width; control characters are escaped as in all other text."""
-    text = json_text(plain(value))
+    """Return a value as one line of JSON, with arrays and frames in short form, cut to a width.
+
+    Control characters are escaped as in all other text.
+    """
+    try:
+        tree = display_tree(value)
+    except EncodeError:
+        return fitted(json_text(repr(value)), width)
+    if has_short_form(tree):
+        from clew.runtime.review.value_diff import tree_line
+
+        return fitted(inline(tree_line(tree)), width)
+    text = json_text(tree)
     return fitted(_JSON_ESCAPE.sub(lambda found: f"\\x{found[1]}" if found[1] else found[0], text), width)
 
 

@@ -125,8 +125,12 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
     if is_node:
         ran = start.node_history.get(target)
         if ran is None:
-            replaced = _Replaced(program, lineage).explanation(target)
-            raise UnknownRunError(f"node {target!r} has not run: {replaced or not_run(target)}")
+            awaited = _awaited(program, lineage, target)
+            if awaited:
+                because = f"all_of() waits for {', '.join(map(repr, awaited))}"
+            else:
+                because = _Replaced(program, lineage).explanation(target) or not_run(target)
+            raise UnknownRunError(f"node {target!r} has not run: {because}")
         raise UnknownRunError(
             f"node {target!r} ran in step {ran.step}, before the state that this run started from; ask the run that "
             f"created that state"
@@ -144,6 +148,17 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
             raise UnknownRunError(f"{what}: node {writer.name!r} has not run: {not_run(writer.name)}")
     known = [*program.names, *sorted(program.written), *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
+
+
+def _awaited(program: Program, lineage: RunLineage, target: str) -> list[str]:
+    """Return the sources of a join that have never run; empty for other nodes."""
+    node = program.graph.nodes[target]
+    if not node.is_join:
+        return []
+    ran = {
+        outcome.node for step in lineage.steps for outcome in step.outcomes
+    } | lineage.start.node_history.keys()
+    return [name for name in node.after if name not in ran]
 
 
 def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:

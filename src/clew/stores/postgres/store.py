@@ -22,11 +22,14 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.postgres import threads
+from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
+from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values
 
 if TYPE_CHECKING:
@@ -102,7 +105,7 @@ _SURE = 200  # characters that a key always shares with its path
 _by_name = attrgetter("kind", "path", "n")
 
 
-class PostgresStore(Store):
+class PostgresStore(MarkedStore):
     """A store in a schema of a PostgreSQL database."""
 
     encodes = True
@@ -134,6 +137,7 @@ class PostgresStore(Store):
         lease: float = 0.0,
         entries: Sequence[LogEntry] = (),
         wait: bool = True,
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given, in one statement. Raise RunExistsError if the id exists."""
         first, origin = row_values(row)
@@ -141,7 +145,7 @@ class PostgresStore(Store):
         values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> int | None:
-            if row.parent is None and not entries:
+            if row.parent is None and not entries and thread is None:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
@@ -149,6 +153,8 @@ class PostgresStore(Store):
                     if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
                         raise UnknownRunError(unknown(parent))
                     made = cursor.execute(_CREATE, values).fetchone()
+                    if made is not None and thread is not None:
+                        threads.move(cursor, thread, row.run_id)
                     if made is not None and entries:
                         cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
             if (
@@ -192,34 +198,17 @@ class PostgresStore(Store):
 
     def delete(self, run_id: str) -> None:
         """Delete a run. Its forks must be deleted first."""
+        self._link.run(f"run {run_id!r}", lambda cursor, again: delete_run(cursor, run_id, again=again))
 
-        def work(cursor: Cursor, again: bool) -> None:
-            with cursor.connection.transaction():
-                found = cursor.execute(
-                    "SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
-                ).fetchone()
-                if found is None:
-                    if again:  # the first attempt deleted it
-                        return
-                    raise UnknownRunError(unknown(run_id))
-                select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
-                if fork := cursor.execute(select, (run_id,)).fetchone():
-                    raise StoreError(has_fork(run_id, fork[0]))
-                cursor.execute("DELETE FROM steps WHERE run = %s", found)
-                cursor.execute("DELETE FROM log WHERE run = %s", found)
-                digests = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
-                if digests:
-                    # No other transaction may start to use a blob between the check and the deletion.
-                    cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
-                    cursor.execute(
-                        "DELETE FROM blobs WHERE digest = ANY(%s) "
-                        "AND NOT EXISTS (SELECT FROM uses WHERE uses.digest = blobs.digest)",
-                        ([digest for (digest,) in digests],),
-                    )
-                cursor.execute("DELETE FROM origins WHERE run = %s", found)
-                cursor.execute("DELETE FROM runs WHERE id = %s", found)
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        return self._link.run(f"thread {thread!r}", lambda cursor, _: threads.head_of(cursor, thread))
 
-        self._link.run(f"run {run_id!r}", work)
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        return self._link.fetch(
+            "the list of threads", 'SELECT name, head FROM threads ORDER BY name COLLATE "C"', ()
+        )
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -447,11 +436,8 @@ class PostgresStore(Store):
     def check(self) -> Iterator[str]:
         """Read and verify everything, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
-        names += [
-            (self.blob, digest)
-            for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
-        ]
-        yield from problems(names)
+        digests = self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
+        yield from problems([*names, *((self.blob, digest) for (digest,) in digests)])
 
     def close(self) -> None:
         """Close the connections and release the runs of this store."""
