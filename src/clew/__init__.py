@@ -39,7 +39,15 @@ from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, appen
 
 if _typing.TYPE_CHECKING:
     from clew.incremental import DependencyGraph, Unchanged, schema
-    from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime import (
+        Checkpoint,
+        Engine,
+        Event,
+        RunResult,
+        SchedulerMetrics,
+        SchedulerState,
+        result_of,
+    )
     from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
@@ -78,6 +86,7 @@ __all__ = [
     "merge",
     "node",
     "register_type",
+    "result_of",
     "route",
     "schema",
 ]
@@ -87,7 +96,7 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
-    **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
+    **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }

@@ -6,6 +6,6 @@ from clew.runtime.engine import Engine
 from clew.runtime.events import Event
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import SchedulerMetrics
-from clew.runtime.result import RunResult, SchedulerState
+from clew.runtime.result import RunResult, SchedulerState, result_of
 
-__all__ = ["Checkpoint", "Engine", "Event", "RunResult", "SchedulerMetrics", "SchedulerState"]
+__all__ = ["Checkpoint", "Engine", "Event", "RunResult", "SchedulerMetrics", "SchedulerState", "result_of"]

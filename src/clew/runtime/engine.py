@@ -1,7 +1,8 @@
 """Engine: the facade that runs graphs and manages their runs.
 
 `RunOpener` opens runs, `RunExecution` drives them, `RunInspection` reads them. A method that runs nodes and its twin
-for event loops open the same session; only the driver differs. A failed run is returned, not raised.
+for event loops open the same session; only the driver differs. They raise the error of a failed run unless
+``check=False``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 class Engine:
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
-    Methods that run nodes have a twin for event loops, with the prefix ``a``.
+    Methods that run nodes have a twin for event loops, with the prefix ``a``. If the run fails, they raise the error of
+    the node (`clew.result_of` gives the result behind it), and `RunCancelledError` if it is cancelled. With
+    ``check=False``, which is also an option of the engine, they return the result instead.
     """
 
     def __init__(
@@ -94,23 +97,30 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
+    def run(
+        self, values: Values | None = None, *, run_id: str | None = None, check: bool | None = None
+    ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do."""
         _outside_loop("run", "arun")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
-    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
+    async def arun(
+        self, values: Values | None = None, *, run_id: str | None = None, check: bool | None = None
+    ) -> RunResult:
         """`run` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-        return await self._execution.adrive(hold, opening, at_once=True)
+        return await self._execution.adrive(hold, opening, check, at_once=True)
 
-    def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
+    def stream(
+        self, values: Values | None = None, *, run_id: str | None = None, check: bool | None = None
+    ) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
         _outside_loop("stream", "astream")
         execution = self._execution
+        checked = execution.check_of(check)
         hold = execution.new_hold(run_id)
         events: SimpleQueue[Event | None] = SimpleQueue()
         free = partial(execution.free, hold)
@@ -125,21 +135,23 @@ class Engine:
                         events,
                         lambda: self.cancel(session.run_id),
                         free,
+                        checked,
                     )
                 )
-            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
+            return streams.start(streams.from_driver(execution.steps_of(session), events, free, checked))
         except BaseException as error:
             free(error)
             raise
 
     async def astream(
-        self, values: Values | None = None, *, run_id: str | None = None
+        self, values: Values | None = None, *, run_id: str | None = None, check: bool | None = None
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         import asyncio
 
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
         execution = self._execution
+        checked = execution.check_of(check)
         hold = execution.new_hold(run_id)
         opening = partial(
             self._opener.new,
@@ -149,7 +161,10 @@ class Engine:
             owner=hold.owner,
         )
         events = streams.from_task(
-            execution.adrive(hold, opening, at_once=True), queue, lambda: execution.stop(hold.session)
+            execution.adrive(hold, opening, False, at_once=True),
+            queue,
+            lambda: execution.stop(hold.session),
+            checked,
         )
         try:
             async for event in events:
@@ -164,12 +179,13 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
     ) -> RunResult:
         """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
         _outside_loop("resume", "aresume")
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def aresume(
         self,
@@ -178,11 +194,12 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def fork(
         self,
@@ -192,12 +209,13 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values."""
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def afork(
         self,
@@ -207,28 +225,41 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def rerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """Run again from the start, with changed values or code, and reuse the results that are still valid."""
         _outside_loop("rerun", "arerun")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def arerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""

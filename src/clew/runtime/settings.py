@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     on_ambiguous: Literal["retry", "fail", "ask"] = "retry"
+    check: bool = True
     check_mutation: bool = False
     durability: Literal["sync", "async", "exit"] = "sync"
     lease: float = 30.0
@@ -70,8 +71,8 @@ def read_settings(options: dict[str, Any]) -> Settings:
             raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
         if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise DefinitionError(f"seed must be an int or None, got {value!r}")
-        if name == "check_mutation" and not isinstance(value, bool):
-            raise DefinitionError(f"check_mutation must be True or False, got {value!r}")
+        if name in ("check", "check_mutation") and not isinstance(value, bool):
+            raise DefinitionError(f"{name} must be True or False, got {value!r}")
         if name == "import_string" and not isinstance(value, str):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
         if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):

@@ -72,6 +72,7 @@ def run(
                 durability=durability,
                 on_error=on_error,
                 seed=seed,
+                check=False,
             ),
             lambda engine: engine.run(given, run_id=name),
             as_json,
