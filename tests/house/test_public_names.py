@@ -40,6 +40,7 @@ PUBLIC = {
     "node",
     "route",
     # runs
+    "Cache",
     "Checkpoint",
     "Engine",
     "Event",

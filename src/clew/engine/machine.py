@@ -33,7 +33,7 @@ from clew.engine.outcomes import read
 from clew.engine.program import Program
 from clew.engine.records import Failure, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.working_state import WorkingState
-from clew.errors import AmbiguousCallError, MutationError
+from clew.errors import AmbiguousCallError, EncodeError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
 
@@ -226,7 +226,7 @@ class Machine:
         """Report that the function of an item returned `value`; `cached` if it did not run now."""
         if not self._returns(item):
             return
-        self.counters.executed += 1
+        self.counters.executed += not cached
         if item.node.kind == "interrupt":
             self._ask(item, value)
         else:
@@ -422,8 +422,8 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            # an ambiguous call needs a person; after a mutation a retry would see different inputs
-            and not issubclass(type(error), (AmbiguousCallError, MutationError))
+            # an ambiguous call needs a person; a value without an encoding stays one; a mutation changed the inputs
+            and not issubclass(type(error), (AmbiguousCallError, EncodeError, MutationError))
             and frame_lifecycle.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()

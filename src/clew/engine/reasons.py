@@ -64,6 +64,7 @@ class Why(msgspec.Struct, frozen=True):
     path: str
     step: int
     reasons: tuple[Reason, ...]
+    cached: bool = False  # its result was cached, or reused by a rerun
 
     def __str__(self) -> str:
         if not self.node:
@@ -71,7 +72,8 @@ class Why(msgspec.Struct, frozen=True):
             return f"{self.reasons[0]}{where}, and no node has written it since"
         reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
-        return f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
+        cached = ", from the cache" if self.cached else ""
+        return f"{what} ran in step {self.step} ({self.path}{cached}) because\n{reasons}"
 
 
 class RunLineage(msgspec.Struct, frozen=True):
@@ -98,7 +100,7 @@ def why(program: Program, lineage: RunLineage, target: str) -> Why:
     if last is not None:
         step, outcome = last
         reasons = tuple(_reasons(program, lineage, step, outcome))
-        return Why(target, outcome.node, outcome.path, step.number, reasons)
+        return Why(target, outcome.node, outcome.path, step.number, reasons, outcome.cached)
     start = lineage.start
     if is_node:
         ran = start.node_history.get(target)

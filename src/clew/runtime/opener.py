@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +19,7 @@ from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
 from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
-from clew.runtime.calls.cache import Cache
+from clew.runtime.calls.cache import ResultCache
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.log.fingerprints import (
@@ -44,7 +44,8 @@ from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
 from clew.state.stored_object import have_been_made, holds_stored
-from clew.stores import RunRow, Store
+from clew.stores import MemoryStore, RunRow, Store
+from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -61,7 +62,9 @@ class RunOpener(Ownership):
         super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
         self._graph = graph
         self._listeners = listeners
-        self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
+        self._cache = None
+        if graph is not None and graph.has_cached_nodes:  # a run that is not kept shares results with itself
+            self._cache = ResultCache(MemoryStore() if store is NOWHERE else store)
 
     @property
     def runs(self) -> RunReader:
@@ -185,16 +188,20 @@ class RunOpener(Ownership):
         return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
 
     def rerun(
-        self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
+        self,
+        parent: str,
+        values: Mapping[str, Any] | None,
+        run_id: str | None,
+        owner: str = "",
+        force: Sequence[str] = (),
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse
 
         log = self.runs.open(parent).whole()  # its states may have been made with other reducers
         start = log.start
-        reuse = ResultReuse(
-            log, self.program(start), self.graph, self.settings
-        )  # raises before the new run is created
+        # raises before the new run is created
+        reuse = ResultReuse(log, self.program(start), self.graph, self.settings, force)
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")

@@ -94,11 +94,16 @@ def _collect(
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
-                f"{indent}{' '.join(checkpoint.items)}" if checkpoint.items else f"{indent}-",
+                f"{indent}{_items(checkpoint) or '-'}",
                 values,
             )
         )
         before = versions
+
+
+def _items(checkpoint: Checkpoint) -> str:
+    cached = set(checkpoint.cached)
+    return " ".join(f"{path} (cached)" if path in cached else path for path in checkpoint.items)
 
 
 def _say_state(checkpoint: Checkpoint) -> None:
@@ -108,7 +113,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        say_line(f"items: {' '.join(checkpoint.items)}")
+        say_line(f"items: {_items(checkpoint)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request

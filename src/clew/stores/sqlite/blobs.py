@@ -1,6 +1,7 @@
-"""Blobs (large values) in a SQLite file, each stored once while a run uses it.
+"""Blobs (large values) in a SQLite file, each stored once while a run or a cached result uses it.
 
-`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it.
+`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it, or
+with the negative number of each cached result.
 SQLite copies its parameters twice, so a blob larger than a part is split into rows of `parts`. The caller opens the
 transaction.
 """
@@ -8,7 +9,7 @@ transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 
 _PART = 1 << 20
@@ -56,11 +57,16 @@ def _content(body: object) -> bytes:
 
 
 def drop_blobs(db: sqlite3.Connection, number: int) -> None:
-    """Delete the blobs of a run that no other run uses."""
+    """Delete the blobs of a run that nothing else uses."""
     used = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
-    db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-    for (digest,) in used:
-        if db.execute("SELECT 1 FROM blobs WHERE digest = ? AND run > 0", (digest,)).fetchone() is None:
+    release_blobs(db, number, [digest for (digest,) in used])
+
+
+def release_blobs(db: sqlite3.Connection, number: int, digests: Iterable[str]) -> None:
+    """Stop using blobs, and delete those that nothing else uses."""
+    for digest in digests:
+        db.execute("DELETE FROM blobs WHERE digest = ? AND run = ?", (digest, number))
+        if db.execute("SELECT 1 FROM blobs WHERE digest = ? AND run <> 0", (digest,)).fetchone() is None:
             found = db.execute(
                 "SELECT first, last FROM blobs WHERE digest = ? AND run = 0", (digest,)
             ).fetchone()

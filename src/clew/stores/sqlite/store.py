@@ -35,7 +35,7 @@ from clew.errors import (
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, CachedResult, LogEntry, Owner, RunRow, Statement
 from clew.stores.sql_rows import (
     COLUMNS,
     ORIGIN,
@@ -62,6 +62,7 @@ from clew.stores.sqlite.file import (
 )
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners, checked_owner
+from clew.stores.sqlite.results import drop_results, put_result, read_result, result_keys
 from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
@@ -412,6 +413,23 @@ class SQLiteStore:
             raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
         return found
 
+    def cached(self, key: str) -> CachedResult | None:
+        """Return a cached result, or None if it does not exist or has expired."""
+        with self._lock, self._reading("a cached result") as db:
+            return read_result(db, key, self._clock.time())
+
+    def cache(
+        self, key: str, node: str, body: bytes, blobs: Mapping[str, bytes] = {}, *, ttl: float | None = None
+    ) -> None:
+        """Store a result of a node."""
+        with self._lock, self._writing("a cached result") as db:
+            put_result(db, key, node, body, blobs, self._clock.time(), ttl)
+
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of a node, or all."""
+        with self._lock, self._writing("the cached results") as db:
+            return drop_results(db, node)
+
     # -- the file ----------------------------------------------------------------------------------------
 
     def sync(self) -> None:
@@ -429,9 +447,8 @@ class SQLiteStore:
             with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 ids = db.execute("SELECT run_id FROM runs ORDER BY id").fetchall()
-                names += [
-                    (self.entries, run_id) for (run_id,) in ids if type(run_id) is str
-                ]  # see `read_row`
+                names += [(self.entries, name) for (name,) in ids if type(name) is str]  # see `read_row`
+                names += [(self.cached, key) for key in result_keys(db)]
                 for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs"):
                     if type(digest) is str:
                         names.append((self.blob, digest))
