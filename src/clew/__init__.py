@@ -31,6 +31,7 @@ from clew.graph import (
     RetryPolicy,
     Send,
     SideEffectPolicy,
+    all_of,
     ifelse,
     interrupt,
     node,
@@ -39,6 +40,12 @@ from clew.graph import (
 from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, append, merge, register_type
 
 if _typing.TYPE_CHECKING:
+    from clew import engine as engine
+    from clew import explore as explore
+    from clew import incremental as incremental
+    from clew import runtime as runtime
+    from clew import stores as stores
+    from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
     from clew.runtime.review.replay import ReplayReport
@@ -74,6 +81,7 @@ __all__ = [
     "SideEffectPolicy",
     "StoredObject",
     "Unchanged",
+    "all_of",
     "append",
     "ifelse",
     "interrupt",
@@ -98,15 +106,17 @@ _LATER = {
 _PARTS = ("engine", "explore", "incremental", "runtime", "stores", "testing")
 
 
-def __getattr__(name: str) -> _typing.Any:
-    from importlib import import_module
+if not _typing.TYPE_CHECKING:  # a type checker reports an unknown name
 
-    if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
-        return import_module(f"clew.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module 'clew' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return value
+    def __getattr__(name: str) -> _typing.Any:
+        from importlib import import_module
+
+        if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
+            return import_module(f"clew.{name}")
+        if name not in _LATER:
+            raise AttributeError(f"module 'clew' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

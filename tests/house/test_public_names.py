@@ -35,6 +35,7 @@ PUBLIC = {
     "RetryPolicy",
     "Send",
     "SideEffectPolicy",
+    "all_of",
     "ifelse",
     "interrupt",
     "node",

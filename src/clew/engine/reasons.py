@@ -105,9 +105,13 @@ def why(program: Program, lineage: RunLineage, target: str) -> Why:
     if is_node:
         ran = start.node_history.get(target)
         if ran is None:
-            raise UnknownRunError(
-                f"node {target!r} has not run; {_Replaced(program, lineage).explanation(target)}"
+            awaited = _awaited(program, lineage, target)
+            because = (
+                f"all_of() waits for {', '.join(map(repr, awaited))}"
+                if awaited
+                else _Replaced(program, lineage).explanation(target)
             )
+            raise UnknownRunError(f"node {target!r} has not run; {because}")
         raise UnknownRunError(
             f"node {target!r} ran in step {ran.step}, before the state that this run started from; ask the run that "
             f"created that state"
@@ -116,6 +120,17 @@ def why(program: Program, lineage: RunLineage, target: str) -> Why:
         return Why(target, "", "", start.step, (Reason("given", start.step, value=target),))
     known = [*program.names, *sorted(program.written), *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
+
+
+def _awaited(program: Program, lineage: RunLineage, target: str) -> list[str]:
+    """Return the sources of a join that have never run; empty for other nodes."""
+    node = program.graph.nodes[target]
+    if not node.is_join:
+        return []
+    ran = {
+        outcome.node for step in lineage.steps for outcome in step.outcomes
+    } | lineage.start.node_history.keys()
+    return [name for name in node.after if name not in ran]
 
 
 def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:

@@ -89,6 +89,7 @@ def _node(node: Node) -> dict[str, Any]:
         "multi": node.multi,
         "when": None if node.when is None else list(node.when),
         "after": list(node.after),
+        "is_join": node.is_join,
         "eager": node.eager,
         "cutoff": node.cutoff is not None,
         "subgraph": None if node.subgraph is None else _subgraph(node.subgraph),
@@ -175,7 +176,7 @@ def _node_lines(node: dict[str, Any]) -> list[str]:
     if node["targets"]:
         line += f" => {' | '.join(node['targets'])}"
     if node["after"]:
-        line += f", after {', '.join(node['after'])}"
+        line += f", after {'all of ' if node['is_join'] else ''}{', '.join(node['after'])}"
     lines = [line]
     if node["description"]:
         lines.append(f"  {node['description']}")

@@ -64,7 +64,7 @@ def _node(node: Node) -> dict[str, Any]:
         "pruned": list(node.pruned),
         "multi": node.multi,
         "when": None if node.when is None else list(node.when),
-        "after": sorted(node.after),
+        "after": {"all_of": sorted(node.after)} if node.is_join else sorted(node.after),
         "eager": node.eager,
         "cutoff": node.cutoff is not None,
         "subgraph": None

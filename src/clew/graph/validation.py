@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import GraphError, GraphWarning
 from clew.graph.annotations import fits, shown
 from clew.graph.interface import loops_of, may_send, writers_of
+from clew.graph.joins import circle_of
 from clew.graph.key_functions import wanted_by_key
 from clew.graph.loops import selects_off_loop
 from clew.graph.names import END, nearest
@@ -184,7 +185,26 @@ def _joins_can_run(view: ValidationContext) -> None:
                 name = min(both, key=list(view.nodes).index)
                 raise GraphError(
                     f"{name!r} can never run: it needs more than one of the targets that {gate.name!r} "
-                    "chooses between; give the parameters that may be missing a default."
+                    "chooses between; give the parameters that may be missing a default"
+                    f"{', or write after=[...] instead of all_of(...)' if view.nodes[name].is_join else ''}."
+                )
+
+
+def _joins_can_start(view: ValidationContext) -> None:
+    """Reject joins that wait for each other, and a join that ``entry=`` starts although it waits for its own loop."""
+    if circle := circle_of(view.nodes):
+        names = " → ".join(reversed(circle))
+        raise GraphError(
+            f"{circle[0]!r} can never run: all_of() makes {names} → {circle[-1]} wait for each other; "
+            "write after=[...] for one of them."
+        )
+    for name in view.graph.entry:
+        node = view.nodes[name]
+        for source in node.after if node.is_join and name in view.loops else ():
+            if view.loops.get(source) == view.loops[name]:
+                raise GraphError(
+                    f"entry= names {name!r}, which runs after all_of({source!r}, ...) on its own loop and so cannot "
+                    f"start it; name another node, or write after=[...]."
                 )
 
 
@@ -306,6 +326,7 @@ CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _state_readers_are_pointed_to,
     _producers_take_turns,
     _joins_can_run,
+    _joins_can_start,
     _types_agree,
     _key_functions_take_known_values,
     _cached_nodes_have_a_key,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.errors import (
     ClewError,
@@ -28,7 +28,7 @@ from clew.runtime.execution import RunExecution
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
-from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
+from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, RunRow, Store
 from clew.stores.memory.store import NOWHERE
 
@@ -54,7 +54,7 @@ class Engine:
         *,
         store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
-        **options: Any,
+        **options: Unpack[EngineOptions],
     ) -> None:
         if graph is None and store is None:
             raise InputError(
@@ -379,7 +379,15 @@ def _outside_loop(method: str, twin: str) -> None:
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:
-    """Return an engine for one run. Unless the options name a store, the run is stored nowhere."""
+    """Return an engine for `Graph.run`. Unless the options name a store, its runs are stored nowhere.
+
+    Without options, the graph keeps the engine for later runs, unless its nodes would share cached results.
+    """
     if not options:
-        return Engine(graph, store=NOWHERE)
+        kept: Engine | None = graph._engine
+        if kept is None:
+            kept = Engine(graph, store=NOWHERE)
+            if not graph.has_cached_nodes:
+                graph._engine = kept
+        return kept
     return Engine(graph, **{"store": NOWHERE, **options})

@@ -40,7 +40,6 @@ from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, 
 from clew.runtime.log.run_log import RunLog, fill, graph_at
 from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults, without_unknown
 from clew.runtime.ownership import Ownership
-from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
 from clew.state.stored_object import have_been_made, holds_stored
@@ -54,7 +53,10 @@ NO_ANSWER: Any = object()
 
 
 class RunOpener(Ownership):
-    """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
+    """Opens the runs of one graph in one store. Without a graph, runs can only be read.
+
+    The ids of new runs are valid: the caller holds them (`clew.runtime.drivers.hold`).
+    """
 
     def __init__(
         self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
@@ -102,19 +104,17 @@ class RunOpener(Ownership):
     def new(
         self,
         values: Values | None,
-        run_id: str | None,
+        run_id: str,
         listener: Listener | None = None,
         on_conflict: str | None = None,
         owner: str = "",
         at_once: bool = False,
     ) -> Session:
         """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
-        run_id = new_run_id(run_id)
+        graph = self.graph
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
-        given, seeded = check_values(
-            self.graph, values if type(values) is dict else input_values(self.graph, values)
-        )
+        given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
             values=seeded if seeded is not values else dict(seeded),
@@ -125,7 +125,7 @@ class RunOpener(Ownership):
             history={},
         )
         options, listeners = self._options(seed, listener, on_conflict, seeded)
-        machine = Machine.begin(program_of(self.graph, given), seeded, options)
+        machine = Machine.begin(program_of(graph, given), seeded, options)
         return self._session(
             run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
         )
@@ -176,7 +176,7 @@ class RunOpener(Ownership):
         parent: str,
         step: int | str | None,
         values: Mapping[str, Any] | None,
-        run_id: str | None,
+        run_id: str,
         owner: str = "",
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
@@ -185,13 +185,13 @@ class RunOpener(Ownership):
         check_nodes(state, graph, parent)
         state = self._with(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
-        return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
+        return self._from_state(state, run_id, parent, None, rule, owner=owner)
 
     def rerun(
         self,
         parent: str,
         values: Mapping[str, Any] | None,
-        run_id: str | None,
+        run_id: str,
         owner: str = "",
         force: Sequence[str] = (),
     ) -> Session:
@@ -205,7 +205,7 @@ class RunOpener(Ownership):
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")
-            session = self._from_state(state, new_run_id(run_id), log.row.parent, None, rule, owner=owner)
+            session = self._from_state(state, run_id, log.row.parent, None, rule, owner=owner)
         else:
             start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}

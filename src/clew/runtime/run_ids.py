@@ -35,7 +35,9 @@ def run_id_problem(run_id: Any) -> str:
         return "is empty"
     if len(run_id) > MAX_LENGTH:
         return f"has {len(run_id)} characters"
+    if run_id.isprintable():  # nearly always
+        return ""
     for character in run_id:
-        if character != " " and not character.isprintable() and unicodedata.category(character) in _FORBIDDEN:
+        if unicodedata.category(character) in _FORBIDDEN:
             return f"contains {character!r}"
     return ""

@@ -90,6 +90,13 @@ class RunRow(msgspec.Struct):
     failures: tuple[Any, ...] = ()  # after reading: why and where it failed
 
 
+class ThreadMove(msgspec.Struct, frozen=True):
+    """A new run becomes the head of a thread whose head is `expected`: a run id, or None for a new thread."""
+
+    name: str
+    expected: str | None = None
+
+
 class Owner(msgspec.Struct, frozen=True):
     """The owner of a run and its lease. `is_alive` is False if the store has detected that the process is gone."""
 
@@ -146,9 +153,11 @@ class Store(Protocol):
         lease: float = ...,
         entries: Sequence[Any] = ...,
         wait: bool = ...,
+        thread: ThreadMove | None = ...,
     ) -> int:
         """Store a new run with `entries` as its log, atomically. With an `owner`, claim it and return the fence; else
-        return 0. Raises RunExistsError if the id is taken, UnknownRunError if the parent does not exist."""
+        return 0. With a `thread`, the run becomes its head. Raises RunExistsError if the id is taken, UnknownRunError
+        if the parent does not exist, ThreadMovedError if the thread has another head than expected."""
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raises UnknownRunError if it does not exist, StoreCorruptError if its row is damaged."""
@@ -212,8 +221,8 @@ class Store(Protocol):
         entries whose path is in one of these ranges, given as (first, end) with the end excluded. The ranges do not
         overlap. Of the run's own steps, return those with ``after < n <= upto``."""
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run's log as in `RunRow.census`, without reading their bodies."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of each kind and path, but not the run's own steps, without reading their bodies."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""
@@ -223,6 +232,12 @@ class Store(Protocol):
 
     def blob(self, digest: str) -> bytes:
         """Return a large content. Raises StoreCorruptError if it is missing or damaged."""
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None if the thread does not exist."""
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
 
     def cached(self, key: str) -> CachedResult | None:
         """Return a cached result; None if it does not exist or its `ttl` has passed on the store's clock. Raises
@@ -240,7 +255,8 @@ class Store(Protocol):
         """Delete the cached results of a node, or all; return how many there were."""
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Raises UnknownRunError if it does not exist, StoreError if it has a fork."""
+        """Delete a run. If it is the head of a thread, its parent becomes the head; without a parent, the thread is
+        deleted. Raises UnknownRunError if the run does not exist, StoreError if it has a fork."""
 
     def check(self) -> Iterator[str]:
         """Check all stored data and yield a sentence for each problem."""

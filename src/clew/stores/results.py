@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
 from clew.errors import StoreCorruptError
 from clew.stores.protocol import CachedResult
-from clew.stores.sql_rows import checksum
 
 EXPIRED_AT_A_TIME = 100  # expired results that a write deletes
 MOST_IN_MEMORY = 10_000
@@ -17,7 +17,7 @@ MOST_IN_MEMORY = 10_000
 
 def result_checksum(key: str, body: bytes) -> int:
     """Return the checksum of a result."""
-    return checksum(body, key.encode())
+    return crc32(body, crc32(key.encode())) - (1 << 31)  # signed, as for entries
 
 
 def checked_result(key: str, body: Any, crc: Any, made: Any, expires: Any, now: float) -> CachedResult | None:

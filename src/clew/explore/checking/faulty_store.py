@@ -26,7 +26,7 @@ _READS = frozenset(
         "owner",
         "entries",
         "within",
-        "census",
+        "counts",
         "find",
         "last",
         "blob",

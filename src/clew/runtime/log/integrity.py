@@ -152,6 +152,27 @@ def is_harmless(row: RunRow, entries: Sequence[LogEntry], kind: str, visits: Vis
     return len(gaps) >= gone and all(has_run(path, visits) for path in gaps)
 
 
+def unread_paths(
+    names: Iterable[tuple[str, str]], read: Collection[tuple[str, str]], visits: Visits
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the ranges of paths of each kind that were not read and may belong to an open item.
+
+    `names` are kinds and paths. An entry under a wrong name is in one of the ranges, unless the name is that of an
+    item that has run.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    before = ""  # the kind of the range that ends here
+    for kind, path in sorted(names):
+        if (kind, path) in read or has_run(path, visits):
+            before = ""
+            continue
+        ranges = found.setdefault(kind, [])
+        first = ranges.pop()[0] if before == kind else path
+        ranges.append((first, f"{path}\x01"))
+        before = kind
+    return found
+
+
 def has_run(path: str, visits: Visits) -> bool:
     """Return whether an item, or its enclosing item in the root frame, is in a committed step."""
     item = path.partition("/")[0]

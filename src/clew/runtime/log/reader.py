@@ -18,6 +18,7 @@ its parents back to the nearest full state.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -44,6 +45,7 @@ from clew.runtime.log.integrity import (
     last_step,
     missing,
     missing_entries,
+    unread_paths,
 )
 from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
@@ -238,7 +240,7 @@ class StoredRun:
         log.weight, log.since = weight, since
         self._raise(missing_entries(self.row, entries, _COUNTED, visits))
         if upto is None and self.row.status != "completed":
-            self._check_unread(visits)  # a completed run does not continue
+            self._check_unread(visits, more)  # a completed run does not continue
         return log
 
     def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
@@ -256,15 +258,19 @@ class StoredRun:
     def _in_memory(self) -> RunLog:
         return read_log(self.row, self.row.start, self.store.entries(self._run_id), self._runs.on_conflict)
 
-    def _check_unread(self, visits: dict[str, int]) -> None:
-        """Raise if entries are missing that are read only on demand, and that a resume may need."""
+    def _check_unread(self, visits: dict[str, int], read: Iterable[LogEntry]) -> None:
+        """Raise if an entry that is read only on demand, and that a resume may need, is missing or has a wrong name."""
+        counts = self.store.counts(self._run_id)
+        known = {(SNAPSHOT.name, ""), *((entry.kind, entry.path) for entry in read)}
+        names = [name for name in counts if name[0] not in _COUNTED]
+        for kind, ranges in unread_paths(names, known, visits).items():
+            self.store.within(self._run_id, (kind,), ranges)  # the store verifies the names
+        now: Counter[str] = Counter()
+        for (kind, _), number in counts.items():
+            now[kind] += number
         census = self.row.census or {}
-        before = {kind: census[kind] for kind in _PARTLY_READ if kind in census}
-        if not before:
-            return
-        now = self.store.census(self._run_id)
-        for kind in before:
-            if now.get(kind, 0) < before[kind]:
+        for kind in _PARTLY_READ:
+            if now[kind] < census.get(kind, 0):
                 entries = self.store.within(self._run_id, (kind,), _INSIDE)
                 if not is_harmless(self.row, entries, kind, visits):
                     self._raise(missing_entries(self.row, entries, (kind,)))

@@ -17,7 +17,7 @@ A failed check raises AssertionError with an explanation. The stores that a chec
 
 from __future__ import annotations
 
-from clew.stores.conformance import deferred_sync, entries, ownership, results, runs
+from clew.stores.conformance import deferred_sync, entries, ownership, results, runs, threads
 from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
@@ -32,4 +32,5 @@ __all__ = [
     "ownership",
     "results",
     "runs",
+    "threads",
 ]

@@ -1,15 +1,16 @@
 """Cached results in PostgreSQL.
 
 The table is created with the first result. A result uses its blobs as a run does, under the negative of its number.
-Times are those of the server's clock.
+Times are those of the server's clock. `cached`, `cache` and `clear_cache` are methods of `PostgresStore`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.stores.postgres.connection import StoreConnection
+from clew.stores.postgres.deletion import drop_unused
 from clew.stores.protocol import CachedResult
 from clew.stores.results import EXPIRED_AT_A_TIME, checked_result, result_checksum
 
@@ -35,18 +36,30 @@ _PUT = f"""
 """
 
 
-def read_result(link: StoreConnection, key: str) -> CachedResult | None:
-    """Return a result that has not expired, or None."""
+class ResultStore(Protocol):
+    """The part of a `PostgresStore` that its methods here use."""
+
+    _link: StoreConnection
+
+
+def cached(store: ResultStore, key: str) -> CachedResult | None:
+    """Return a cached result, or None if it does not exist or has expired."""
     select = f"SELECT body, crc, made, expires, {_NOW} FROM results WHERE key = %s"
-    found = link.run(_WHAT, lambda cursor, _: _rows(cursor, select, (key,)))
+    found = store._link.run(_WHAT, lambda cursor, _: _rows(cursor, select, (key,)))
     if not found:
         return None
     body, crc, made, expires, now = found[0]
     return checked_result(key, bytes(body), crc, made, expires, now)
 
 
-def put_result(
-    link: StoreConnection, key: str, node: str, body: bytes, blobs: Mapping[str, bytes], ttl: float | None
+def cache(
+    store: ResultStore,
+    key: str,
+    node: str,
+    body: bytes,
+    blobs: Mapping[str, bytes] = {},
+    *,
+    ttl: float | None = None,
 ) -> None:
     """Store a result instead of an earlier one of the same key; delete some that have expired."""
 
@@ -64,11 +77,11 @@ def put_result(
                 cursor.execute("INSERT INTO blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, content))
                 cursor.execute("INSERT INTO uses VALUES (%s, %s) ON CONFLICT DO NOTHING", (-made[0], digest))
 
-    link.run(_WHAT, work)
+    store._link.run(_WHAT, work)
 
 
-def drop_results(link: StoreConnection, node: str | None) -> int:
-    """Delete the results of a node, or all; return how many."""
+def clear_cache(store: ResultStore, node: str | None = None) -> int:
+    """Delete the cached results of a node, or all."""
 
     def work(cursor: Cursor, _: bool) -> int:
         with cursor.connection.transaction():
@@ -76,7 +89,7 @@ def drop_results(link: StoreConnection, node: str | None) -> int:
                 return 0
             return _drop(cursor, "%s::text IS NULL OR node = %s", (node, node))
 
-    return link.run(_WHAT, work)
+    return store._link.run(_WHAT, work)
 
 
 def result_keys(link: StoreConnection) -> list[str]:
@@ -100,15 +113,3 @@ def _drop(cursor: Cursor, where: str, values: tuple[Any, ...]) -> int:
     )
     drop_unused(cursor, [digest for (digest,) in used.fetchall()])
     return len(gone)
-
-
-def drop_unused(cursor: Cursor, digests: list[str]) -> None:
-    """Delete those blobs that nothing uses any more."""
-    if digests:
-        # No other transaction may start to use a blob between the check and the deletion.
-        cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
-        cursor.execute(
-            "DELETE FROM blobs WHERE digest = ANY(%s) "
-            "AND NOT EXISTS (SELECT FROM uses WHERE uses.digest = blobs.digest)",
-            (digests,),
-        )

@@ -22,14 +22,14 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.postgres import results, threads
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
+from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
-from clew.stores.postgres.parameters import added, bounds, columns, content, is_own_step, named
-from clew.stores.postgres.results import drop_results, drop_unused, put_result, read_result, result_keys
-from clew.stores.protocol import OWN_STEP, CachedResult, LogEntry, Owner, RunRow, Statement, Store
-from clew.stores.sql_rows import COLUMNS, ROW, checked, counted, problems, read_row, row_values
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store, ThreadMove
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -100,6 +100,7 @@ _CENSUS = """(
         UNION ALL SELECT '', max(n) FROM steps WHERE run = runs.id HAVING max(n) IS NOT NULL
     ) AS counted (kind, number)
 )"""
+_SURE = 200  # characters that a key always shares with its path
 _by_name = attrgetter("kind", "path", "n")
 
 
@@ -135,14 +136,15 @@ class PostgresStore(Store):
         lease: float = 0.0,
         entries: Sequence[LogEntry] = (),
         wait: bool = True,
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given, in one statement. Raise RunExistsError if the id exists."""
         first, origin = row_values(row)
         key, slot = key_of(row.run_id), self._link.slot if owner else 0
-        values = (owner, owner, slot, lease, key, *first, *origin, *columns(blobs.items(), 2), list(blobs))
+        values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> int | None:
-            if row.parent is None and not entries:
+            if row.parent is None and not entries and thread is None:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
@@ -150,8 +152,10 @@ class PostgresStore(Store):
                     if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
                         raise UnknownRunError(unknown(parent))
                     made = cursor.execute(_CREATE, values).fetchone()
+                    if made is not None and thread is not None:
+                        threads.move(cursor, thread, row.run_id)
                     if made is not None and entries:
-                        cursor.execute(_ADD_ALL, added(row.run_id, made[0], entries, (), {}))
+                        cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
             if (
                 made is None and again and self._row(cursor, row.run_id) == row
             ):  # the first attempt created it
@@ -193,27 +197,17 @@ class PostgresStore(Store):
 
     def delete(self, run_id: str) -> None:
         """Delete a run. Its forks must be deleted first."""
+        self._link.run(f"run {run_id!r}", lambda cursor, again: delete_run(cursor, run_id, again=again))
 
-        def work(cursor: Cursor, again: bool) -> None:
-            with cursor.connection.transaction():
-                found = cursor.execute(
-                    "SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
-                ).fetchone()
-                if found is None:
-                    if again:  # the first attempt deleted it
-                        return
-                    raise UnknownRunError(unknown(run_id))
-                select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
-                if fork := cursor.execute(select, (run_id,)).fetchone():
-                    raise StoreError(has_fork(run_id, fork[0]))
-                cursor.execute("DELETE FROM steps WHERE run = %s", found)
-                cursor.execute("DELETE FROM log WHERE run = %s", found)
-                used = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
-                drop_unused(cursor, [digest for (digest,) in used])
-                cursor.execute("DELETE FROM origins WHERE run = %s", found)
-                cursor.execute("DELETE FROM runs WHERE id = %s", found)
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        return self._link.run(f"thread {thread!r}", lambda cursor, _: threads.head_of(cursor, thread))
 
-        self._link.run(f"run {run_id!r}", work)
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        return self._link.fetch(
+            "the list of threads", 'SELECT name, head FROM threads ORDER BY name COLLATE "C"', ()
+        )
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -282,11 +276,11 @@ class PostgresStore(Store):
             entry: LogEntry = entries[0]
             mine = (fence >> 32, fence, key_of(run_id))
             try:
-                if is_own_step(entry.kind, entry.path):
-                    values: tuple[Any, ...] = (*content(entry), *mine)
+                if _is_own_step(entry.kind, entry.path):
+                    values: tuple[Any, ...] = (*_content(run_id, entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_STEP, values)
                 else:
-                    values = (*named(entry), *content(entry), *mine)
+                    values = (*_named(entry), *_content(run_id, entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
                 if done:
                     return
@@ -312,7 +306,7 @@ class PostgresStore(Store):
         if twice is not None:
             self._check_fence(run_id, fence)  # a lost run is reported first
             raise CommitConflictError(conflict(run_id, twice))
-        values = added(run_id, fence, kept.values(), gone, blobs)
+        values = _added(run_id, fence, kept.values(), gone, blobs)
         try:
             if statements:
                 is_mine = self._with_statements(run_id, list(kept.values()), values, statements)
@@ -341,7 +335,7 @@ class PostgresStore(Store):
         return self._link.run(f"run {run_id!r}", work)
 
     def _has(self, cursor: Cursor, run: int, entry: LogEntry) -> bool:
-        if is_own_step(entry.kind, entry.path):
+        if _is_own_step(entry.kind, entry.path):
             cursor.execute("SELECT 1 FROM steps WHERE run = %s AND n = %s", (run, entry.n))
         else:
             name = (run, entry.kind, key_of(entry.path), entry.n)
@@ -386,24 +380,24 @@ class PostgresStore(Store):
         statement, values = _OTHERS, list[Any]([key])
         if paths is not None:
             statement = _OTHERS.replace(_RUN, f", {_SPANS} {_RUN} AND {_IN_SPAN}")
-            values[:0] = columns((bounds(*span) for span in paths), 4)
+            values[:0] = _columns((_bounds(*span) for span in paths), 4)
         return self._read(
             run_id,
             f"{_STEPS} AND n > %s AND n <= %s AND %s UNION ALL {statement} AND kind = ANY(%s::text[])",
             (key, after, last, has_own, *values, list(kinds)),
         )
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
-        statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
+        statement = f"SELECT kind, coalesce(path, key), count(*) FROM log {_RUN} GROUP BY 1, 2"
         found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
-        return counted(found[0][0] or "{}")
+            self.row(run_id)
+        return {(kind, path): number for kind, path, number in found}
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """Return the entries of one kind and path, by n."""
-        if is_own_step(kind, path):
+        if _is_own_step(kind, path):
             return self._read(run_id, _STEPS, (key_of(run_id),))
         return self._read(
             run_id, f"{_OTHERS} AND kind = %s AND key = %s", (key_of(run_id), kind, key_of(path))
@@ -412,7 +406,7 @@ class PostgresStore(Store):
     def last(self, run_id: str, kind: str, path: str, n: int) -> LogEntry | None:
         """Return the entry of one kind and path with the largest n up to `n`, or None."""
         up_to = "AND n <= %s ORDER BY n DESC LIMIT 1"
-        if is_own_step(kind, path):
+        if _is_own_step(kind, path):
             found = self._read(run_id, f"{_STEPS} {up_to}", (key_of(run_id), n))
         else:
             values = (key_of(run_id), kind, key_of(path), n)
@@ -436,21 +430,7 @@ class PostgresStore(Store):
             raise StoreCorruptError(lost_content(digest, self._link.name, is_there=bool(found)))
         return bytes(found[0][0])
 
-    # -- cached results ----------------------------------------------------------------------------------
-
-    def cached(self, key: str) -> CachedResult | None:
-        """Return a cached result, or None if it does not exist or has expired."""
-        return read_result(self._link, key)
-
-    def cache(
-        self, key: str, node: str, body: bytes, blobs: Mapping[str, bytes] = {}, *, ttl: float | None = None
-    ) -> None:
-        """Store a result of a node."""
-        put_result(self._link, key, node, body, blobs, ttl)
-
-    def clear_cache(self, node: str | None = None) -> int:
-        """Delete the cached results of a node, or all."""
-        return drop_results(self._link, node)
+    cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
 
     # -- the server --------------------------------------------------------------------------------------
 
@@ -461,7 +441,7 @@ class PostgresStore(Store):
             (self.blob, digest)
             for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
         ]
-        yield from problems([*names, *((self.cached, key) for key in result_keys(self._link))])
+        yield from problems([*names, *((self.cached, key) for key in results.result_keys(self._link))])
 
     def close(self) -> None:
         """Close the connections and release the runs of this store."""
@@ -470,3 +450,41 @@ class PostgresStore(Store):
     def __del__(self) -> None:
         if hasattr(self, "_link"):  # opening succeeded
             self.close()
+
+
+def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
+    """Return the parameters of `_ADD_ALL`: entries to add, names to drop, blobs."""
+    steps = (_content(run_id, e) for e in entries if _is_own_step(e.kind, e.path))
+    others = ((*_named(e), *_content(run_id, e)) for e in entries if not _is_own_step(e.kind, e.path))
+    return (
+        *(key_of(run_id), fence),
+        *_columns(steps, 4),
+        *_columns(others, 7),
+        [n for kind, path, n in gone if _is_own_step(kind, path)],
+        *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
+        *_columns(blobs.items(), 2),
+        list(blobs),
+    )
+
+
+def _is_own_step(kind: str, path: str) -> bool:
+    return kind == OWN_STEP and not path
+
+
+def _named(entry: LogEntry) -> tuple[str, str, str | None]:
+    """Return kind, key, and the path if it differs from the key."""
+    key = key_of(entry.path)
+    return entry.kind, key, None if key is entry.path else entry.path
+
+
+def _content(run_id: str, entry: LogEntry) -> tuple[int, bytes, bytes, int]:
+    return entry.n, entry.body, entry.digest, checksum(run_id, *entry.name, entry.body, entry.digest)
+
+
+def _bounds(first: str, beyond: str) -> tuple[str, str, str, str]:
+    """Return the smallest and the largest key of the paths in a range, and the range."""
+    return first[:_SURE], beyond if len(beyond) <= _SURE else beyond[:_SURE] + chr(0x10FFFF), first, beyond
+
+
+def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows)] or [[] for _ in range(width)]

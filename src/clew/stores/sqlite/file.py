@@ -31,8 +31,8 @@ from clew.stores.protocol import Statement
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
-OLDEST = 6
-"""The oldest supported format. Logs in older formats need the graph that wrote them."""
+OLDEST = 7
+"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -61,6 +61,8 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
+    CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX threads_by_head ON threads (head);
     """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""

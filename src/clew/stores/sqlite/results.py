@@ -1,7 +1,8 @@
 """Cached results in a SQLite file.
 
 The table is created with the first result, so a file without cached nodes has no page for it. A result uses its blobs
-as a run does, under the negative of its number. Times are those of the store's clock. The caller opens the transaction.
+as a run does, under the negative of its number. Times are those of the store's clock. `cached`, `cache` and
+`clear_cache` are methods of `SQLiteStore`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from clew.stores.lease_clock import LeaseClock
 from clew.stores.protocol import CachedResult
 from clew.stores.results import EXPIRED_AT_A_TIME, checked_result, result_checksum
 from clew.stores.sqlite.blobs import put_blobs, release_blobs
+from clew.stores.sqlite.transactions import SQLiteTransaction
+
+if TYPE_CHECKING:
+    from _thread import RLock
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS results (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
@@ -21,47 +27,63 @@ _TABLE = (
     "crc INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS results_by_expiry ON results (expires) WHERE expires IS NOT NULL",
 )
+_REPLACED = (
+    "SELECT id, blobs FROM results WHERE key = ? UNION "
+    "SELECT * FROM (SELECT id, blobs FROM results WHERE expires <= ? LIMIT ?)"
+)
+_PUT = "INSERT INTO results (key, node, body, blobs, made, expires, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _NO_TABLE = "no such table: results"
 
 
-def read_result(db: sqlite3.Connection, key: str, now: float) -> CachedResult | None:
-    """Return a result that has not expired, or None."""
-    select = "SELECT body, crc, made, expires FROM results WHERE key = ?"
-    found = _rows(db, select, (key,))
+class ResultStore(Protocol):
+    """The parts of a `SQLiteStore` that its methods here use."""
+
+    _lock: RLock
+    _clock: LeaseClock
+
+    def _reading(self, what: str) -> SQLiteTransaction: ...
+
+    def _writing(self, what: str, *, wait: bool = ...) -> SQLiteTransaction: ...
+
+
+def cached(store: ResultStore, key: str) -> CachedResult | None:
+    """Return a cached result, or None if it does not exist or has expired."""
+    with store._lock, store._reading("a cached result") as db:
+        found = _rows(db, "SELECT body, crc, made, expires FROM results WHERE key = ?", (key,))
     if not found:
         return None
     body, crc, made, expires = found[0]
-    return checked_result(key, body, crc, made, expires, now)
+    return checked_result(key, body, crc, made, expires, store._clock.time())
 
 
-def put_result(
-    db: sqlite3.Connection,
+def cache(
+    store: ResultStore,
     key: str,
     node: str,
     body: bytes,
-    blobs: Mapping[str, bytes],
-    now: float,
-    ttl: float | None,
+    blobs: Mapping[str, bytes] = {},
+    *,
+    ttl: float | None = None,
 ) -> None:
     """Store a result instead of an earlier one of the same key; delete some that have expired."""
-    for statement in _TABLE:
-        db.execute(statement)
-    old = "SELECT id, blobs FROM results WHERE key = ? UNION ALL "
-    expired = "SELECT * FROM (SELECT id, blobs FROM results WHERE expires <= ? LIMIT ?)"
-    _drop(db, db.execute(old + expired, (key, now, EXPIRED_AT_A_TIME)).fetchall())
+    now = store._clock.time()
     values = (key, node, body, json.dumps(list(blobs)), now, None if ttl is None else now + ttl)
-    insert = "INSERT INTO results (key, node, body, blobs, made, expires, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    number = db.execute(insert, (*values, result_checksum(key, body))).lastrowid
-    assert number is not None
-    put_blobs(db, -number, blobs)
+    with store._lock, store._writing("a cached result") as db:
+        for statement in _TABLE:
+            db.execute(statement)
+        _drop(db, db.execute(_REPLACED, (key, now, EXPIRED_AT_A_TIME)).fetchall())
+        number = db.execute(_PUT, (*values, result_checksum(key, body))).lastrowid
+        assert number is not None
+        put_blobs(db, -number, blobs)
 
 
-def drop_results(db: sqlite3.Connection, node: str | None) -> int:
-    """Delete the results of a node, or all; return how many."""
+def clear_cache(store: ResultStore, node: str | None = None) -> int:
+    """Delete the cached results of a node, or all."""
     where, values = ("", ()) if node is None else (" WHERE node = ?", (node,))
-    found = _rows(db, f"SELECT id, blobs FROM results{where}", values)
-    _drop(db, found)
-    return len({number for number, _ in found})
+    with store._lock, store._writing("the cached results") as db:
+        found = _rows(db, f"SELECT id, blobs FROM results{where}", values)
+        _drop(db, found)
+    return len(found)
 
 
 def result_keys(db: sqlite3.Connection) -> list[str]:

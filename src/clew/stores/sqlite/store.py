@@ -34,21 +34,31 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, CachedResult, LogEntry, Owner, RunRow, Statement
-from clew.stores.sql_rows import (
-    COLUMNS,
-    ORIGIN,
-    ROW,
-    checked,
-    checksum,
-    counted,
-    problems,
-    read_row,
-    row_values,
+from clew.stores.messages import (
+    conflict,
+    exists,
+    lost_content,
+    owned,
+    taken_over,
+    unknown,
 )
-from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
-from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
+from clew.stores.sqlite import results, threads
+from clew.stores.sqlite.blobs import put_blobs, read_blob
+from clew.stores.sqlite.deletion import delete_run
+from clew.stores.sqlite.entries import (
+    MOST,
+    SPAN,
+    census,
+    counts,
+    named,
+    newest,
+    others,
+    own_steps,
+    put,
+    within,
+)
 from clew.stores.sqlite.file import (
     APPLICATION_ID,
     ForkedConnection,
@@ -62,7 +72,6 @@ from clew.stores.sqlite.file import (
 )
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners, checked_owner
-from clew.stores.sqlite.results import drop_results, put_result, read_result, result_keys
 from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
@@ -160,6 +169,7 @@ class SQLiteStore:
         lease: float = 0.0,
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         check_place(self.path, self._file, row.run_id)
@@ -172,9 +182,11 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
+            if thread is not None:
+                threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
             put_blobs(db, number, blobs)
-            put(db, number, entries)
+            put(db, number, row.run_id, entries)
             return self._take(db, number, 0, owner, lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -212,17 +224,17 @@ class SQLiteStore:
         """Delete a run. Its forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            fork = db.execute(
-                "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
-            ).fetchone()
-            if fork is not None:
-                raise StoreError(has_fork(run_id, fork[0]))
-            base = number * SPAN
-            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
-            db.execute("DELETE FROM log WHERE run = ?", (number,))
-            drop_blobs(db, number)
-            db.execute("DELETE FROM origins WHERE run = ?", (number,))
-            db.execute("DELETE FROM runs WHERE id = ?", (number,))
+            delete_run(db, number, run_id)
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        with self._lock, self._reading(f"thread {thread!r}") as db:
+            return threads.head_of(db, thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        with self._lock, self._reading("the list of threads") as db:
+            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -287,7 +299,7 @@ class SQLiteStore:
         if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
             entry: LogEntry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
-            crc = checksum(body, digest)
+            crc = checksum(run_id, kind, path, n, body, digest)
             number = fence >> 32
             try:
                 with self._lock:
@@ -323,7 +335,7 @@ class SQLiteStore:
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
             try:
-                put(db, number, kept)
+                put(db, number, run_id, kept)
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
             for kind, path, n in gone:
@@ -388,10 +400,10 @@ class SQLiteStore:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
-            return counted(census(db, self._number(db, run_id)))
+            return counts(db, self._number(db, run_id), run_id)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """Return the entries of one kind and path, by n."""
@@ -413,22 +425,7 @@ class SQLiteStore:
             raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
         return found
 
-    def cached(self, key: str) -> CachedResult | None:
-        """Return a cached result, or None if it does not exist or has expired."""
-        with self._lock, self._reading("a cached result") as db:
-            return read_result(db, key, self._clock.time())
-
-    def cache(
-        self, key: str, node: str, body: bytes, blobs: Mapping[str, bytes] = {}, *, ttl: float | None = None
-    ) -> None:
-        """Store a result of a node."""
-        with self._lock, self._writing("a cached result") as db:
-            put_result(db, key, node, body, blobs, self._clock.time(), ttl)
-
-    def clear_cache(self, node: str | None = None) -> int:
-        """Delete the cached results of a node, or all."""
-        with self._lock, self._writing("the cached results") as db:
-            return drop_results(db, node)
+    cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
 
     # -- the file ----------------------------------------------------------------------------------------
 
@@ -448,7 +445,7 @@ class SQLiteStore:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 ids = db.execute("SELECT run_id FROM runs ORDER BY id").fetchall()
                 names += [(self.entries, name) for (name,) in ids if type(name) is str]  # see `read_row`
-                names += [(self.cached, key) for key in result_keys(db)]
+                names += [(self.cached, key) for key in results.result_keys(db)]
                 for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs"):
                     if type(digest) is str:
                         names.append((self.blob, digest))
