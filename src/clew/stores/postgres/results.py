@@ -36,13 +36,13 @@ _PUT = f"""
 """
 
 
-class ResultStore(Protocol):
+class PostgresResults(Protocol):
     """The part of a `PostgresStore` that its methods here use."""
 
     _link: StoreConnection
 
 
-def cached(store: ResultStore, key: str) -> CachedResult | None:
+def cached(store: PostgresResults, key: str) -> CachedResult | None:
     """Return a cached result, or None if it does not exist or has expired."""
     select = f"SELECT body, crc, made, expires, {_NOW} FROM results WHERE key = %s"
     found = store._link.run(_WHAT, lambda cursor, _: _rows(cursor, select, (key,)))
@@ -53,7 +53,7 @@ def cached(store: ResultStore, key: str) -> CachedResult | None:
 
 
 def cache(
-    store: ResultStore,
+    store: PostgresResults,
     key: str,
     node: str,
     body: bytes,
@@ -80,7 +80,7 @@ def cache(
     store._link.run(_WHAT, work)
 
 
-def clear_cache(store: ResultStore, node: str | None = None) -> int:
+def clear_cache(store: PostgresResults, node: str | None = None) -> int:
     """Delete the cached results of a node, or all."""
 
     def work(cursor: Cursor, _: bool) -> int:

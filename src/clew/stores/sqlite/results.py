@@ -35,7 +35,7 @@ _PUT = "INSERT INTO results (key, node, body, blobs, made, expires, crc) VALUES 
 _NO_TABLE = "no such table: results"
 
 
-class ResultStore(Protocol):
+class SQLiteResults(Protocol):
     """The parts of a `SQLiteStore` that its methods here use."""
 
     _lock: RLock
@@ -46,7 +46,7 @@ class ResultStore(Protocol):
     def _writing(self, what: str, *, wait: bool = ...) -> SQLiteTransaction: ...
 
 
-def cached(store: ResultStore, key: str) -> CachedResult | None:
+def cached(store: SQLiteResults, key: str) -> CachedResult | None:
     """Return a cached result, or None if it does not exist or has expired."""
     with store._lock, store._reading("a cached result") as db:
         found = _rows(db, "SELECT body, crc, made, expires FROM results WHERE key = ?", (key,))
@@ -57,7 +57,7 @@ def cached(store: ResultStore, key: str) -> CachedResult | None:
 
 
 def cache(
-    store: ResultStore,
+    store: SQLiteResults,
     key: str,
     node: str,
     body: bytes,
@@ -77,7 +77,7 @@ def cache(
         put_blobs(db, -number, blobs)
 
 
-def clear_cache(store: ResultStore, node: str | None = None) -> int:
+def clear_cache(store: SQLiteResults, node: str | None = None) -> int:
     """Delete the cached results of a node, or all."""
     where, values = ("", ()) if node is None else (" WHERE node = ?", (node,))
     with store._lock, store._writing("the cached results") as db:
