@@ -663,3 +663,20 @@ def test_a_class_that_has_changed_is_computed_again(tmp_path: Path) -> None:
         result = Engine(answers(**fields), store=tmp_path / "runs.db").run({"a": 1})
         assert (result.status, dataclasses.asdict(result["b"])) == ("completed", fields)
     assert len(COUNTED) == 2
+
+
+CHOSEN = ["one"]
+
+
+def choose_any(a: int) -> str:
+    return CHOSEN[0]
+
+
+def test_a_gate_with_other_targets_decides_again(tmp_path: Path) -> None:
+    done = [node(lambda a: a, name="one"), node(lambda a: -a, name="two")]
+    for target in ("one", "two"):
+        CHOSEN[0] = target
+        gate = route(targets=[target, END], cache=True)(choose_any)
+        result = Engine(Graph([gate, *done]), store=tmp_path / "runs.db").run({"a": 1})
+        assert result.status == "completed"
+        assert not result.state.node_history["choose_any"].cached
