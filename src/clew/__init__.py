@@ -48,6 +48,7 @@ if _typing.TYPE_CHECKING:
     from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
@@ -73,6 +74,7 @@ __all__ = [
     "PostgresStore",
     "ReplayReport",
     "RetryPolicy",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",
@@ -99,6 +101,7 @@ _LATER = {
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay",
+    "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 

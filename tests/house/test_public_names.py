@@ -48,6 +48,7 @@ PUBLIC = {
     "MemoryStore",
     "PostgresStore",
     "ReplayReport",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",

@@ -446,14 +446,14 @@ class Machine:
         frame_lifecycle.check_drained(self, frame)
 
     def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        number = len(self.answers(item, about))
+        node, number = item.node.name, len(self.answers(item, about))
         at = str(number) if position is None else position
-        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
+        asked = Question(item.path + about, node, question, item.step, number, at)
+        self.outbox.append(asked)
         item.frame.questions[item.order] = asked
         item.batch.stuck += 1
-        self.outbox.append(asked)
         if self.options.listening:
-            self.notify("interrupted", item, node=item.node.name, question=question)
+            self.notify("interrupted", item, node=node, question=question, number=number, about=about)
         frame_lifecycle.check_drained(self, item.frame)
 
     # -- output ----------------------------------------------------------------------------------
@@ -497,4 +497,4 @@ class Machine:
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:
         """Add a notification to the outbox."""
-        self.outbox.append(Notification(kind, item.step, item.path, data))
+        self.outbox.append(Notification(kind, item.step, item.path + data.pop("about", ""), data))

@@ -26,8 +26,9 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
 
 `encodes` tells whether bodies are bytes. The memory store stores arbitrary objects.
 
-Two abilities are optional. A store may delay waiting for the disk (`defers`, `sync`), and it may offer access that
-never waits (`at_once`). A class that inherits from `Store` has the answers of a store that does neither.
+Three abilities are optional. A store may delay waiting for the disk (`defers`, `sync`), it may offer access that never
+waits (`at_once`), and it may tell cheaply whether a run has changed (`change_mark`). A class that inherits from `Store`
+has the answers of a store that does none of this.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ import msgspec
 OWN_STEP = "step"
 """The only kind that stores know: an entry of this kind with the path "" is a step of the run itself. These are most of
 a log and are read by ranges of `n`, so a store may store them separately."""
+
+
+LAST = 1 << 62
+"""Larger than the n of any entry."""
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -143,6 +148,16 @@ class Store(Protocol):
         It is closed together with this store. None if the store has no such access; event loops then use it on a
         thread. A store that never waits returns itself."""
         return None
+
+    mark_interval: float = 1.0
+    """The seconds between two calls of `change_mark` by one follower of a run."""
+
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
+        """Return a value that differs from an earlier one if the run has changed since: its row, the steps of the run
+        itself, or its entries of these kinds. It may also differ for other reasons. It is cheap."""
+        row = self.row(run_id)
+        newest = [self.last(run_id, kind, "", LAST) for kind in (OWN_STEP, *kinds)]
+        return row.status, row.updated, self.counts(run_id), newest
 
     def create(
         self,

@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.engine.frame import Item
 from clew.errors import DecodeError, EncodeError, GraphError, GraphWarning, StoreError
-from clew.graph import END, Command, Send
+from clew.graph import END, Command, Graph, Send
 from clew.graph.names import name_of
 from clew.graph.signature import MISSING
 from clew.runtime.calls.key_calls import call_key_function
 from clew.state import decode, digest, encode, stored_value
 from clew.state.stored_object import holds_stored
-from clew.stores import Store, WouldWait
+from clew.stores import MemoryStore, Store, WouldWait
+from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
@@ -128,6 +129,13 @@ class ResultCache:
         if store is None:
             raise WouldWait("a cached result")
         return store
+
+
+def cache_for(graph: Graph | None, store: Store) -> ResultCache | None:
+    """Return the cache of a graph with cached nodes. A run that is not kept shares results only with itself."""
+    if graph is None or not graph.has_cached_nodes:
+        return None
+    return ResultCache(MemoryStore() if store is NOWHERE else store)
 
 
 def key_of_result(item: Item) -> str:

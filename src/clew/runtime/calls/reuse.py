@@ -22,11 +22,10 @@ from clew.errors import EncodeError, InputError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.graph.signature import MISSING
-from clew.runtime.calls.recorder import same
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
-from clew.state import digest, encode
+from clew.state import digest, encode, same
 from clew.state.stored_object import holds_stored
 
 

@@ -66,6 +66,7 @@ class MemoryStore:
 
     encodes = False
     defers = False
+    mark_interval = 0.25
 
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
@@ -323,6 +324,14 @@ class MemoryStore:
             and entry.kind in kinds
             and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
         ]
+
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
+        """Return a value that changes with the run."""
+        with self._lock:
+            run = self._find(run_id)
+            named = sum(name[0] in kinds or name[0] == OWN_STEP for name in run.named)
+            last = max((name[2] for name in run.named if name[0] in kinds), default=0)
+            return run.number, run.row.status, run.row.updated, len(run.log), named, last, run.until
 
     def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
         """Count the entries of a run by kind and path."""

@@ -24,11 +24,12 @@ from clew.errors import (
 )
 from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
 from clew.stores.postgres import results, threads
+from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store, ThreadMove
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ _SURE = 200  # characters that a key always shares with its path
 _by_name = attrgetter("kind", "path", "n")
 
 
-class PostgresStore(Store):
+class PostgresStore(MarkedStore):
     """A store in a schema of a PostgreSQL database."""
 
     encodes = True
@@ -437,10 +438,8 @@ class PostgresStore(Store):
     def check(self) -> Iterator[str]:
         """Read and verify everything, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
-        names += [
-            (self.blob, digest)
-            for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
-        ]
+        digests = self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
+        names += [(self.blob, digest) for (digest,) in digests]
         yield from problems([*names, *((self.cached, key) for key in results.result_keys(self._link))])
 
     def close(self) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.stores.lease_clock import LeaseClock
 from clew.stores.protocol import CachedResult
 from clew.stores.results import EXPIRED_AT_A_TIME, checked_result, result_checksum
-from clew.stores.sqlite.blobs import put_blobs, release_blobs
+from clew.stores.sqlite.blobs import BlobFolder, put_blobs, release_blobs
 from clew.stores.sqlite.transactions import SQLiteTransaction
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class SQLiteResults(Protocol):
 
     _lock: RLock
     _clock: LeaseClock
+    _db: sqlite3.Connection
+    _folder: BlobFolder
 
     def _reading(self, what: str) -> SQLiteTransaction: ...
 
@@ -71,10 +73,11 @@ def cache(
     with store._lock, store._writing("a cached result") as db:
         for statement in _TABLE:
             db.execute(statement)
-        _drop(db, db.execute(_REPLACED, (key, now, EXPIRED_AT_A_TIME)).fetchall())
+        has_files = _drop(db, db.execute(_REPLACED, (key, now, EXPIRED_AT_A_TIME)).fetchall())
         number = db.execute(_PUT, (*values, result_checksum(key, body))).lastrowid
         assert number is not None
-        put_blobs(db, -number, blobs)
+        put_blobs(db, store._folder, -number, blobs)
+    _sweep(store, has_files)
 
 
 def clear_cache(store: SQLiteResults, node: str | None = None) -> int:
@@ -82,7 +85,8 @@ def clear_cache(store: SQLiteResults, node: str | None = None) -> int:
     where, values = ("", ()) if node is None else (" WHERE node = ?", (node,))
     with store._lock, store._writing("the cached results") as db:
         found = _rows(db, f"SELECT id, blobs FROM results{where}", values)
-        _drop(db, found)
+        has_files = _drop(db, found)
+    _sweep(store, has_files)
     return len(found)
 
 
@@ -100,10 +104,19 @@ def _rows(db: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> li
         return []
 
 
-def _drop(db: sqlite3.Connection, found: list[tuple[int, str]]) -> None:
+def _drop(db: sqlite3.Connection, found: Sequence[tuple[Any, ...]]) -> bool:
+    """Delete results; return whether they may have left files."""
+    has_files = False
     for number, blobs in found:
         db.execute("DELETE FROM results WHERE id = ?", (number,))
-        release_blobs(db, -number, _digests(blobs))
+        has_files = release_blobs(db, -number, _digests(blobs)) or has_files
+    return has_files
+
+
+def _sweep(store: SQLiteResults, has_files: bool) -> None:
+    if has_files and not store._db.in_transaction:  # committed: this was not a nested use
+        with store._lock, store._writing("the large values") as db:
+            store._folder.sweep(db)
 
 
 def _digests(blobs: Any) -> list[str]:
