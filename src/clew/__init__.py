@@ -22,6 +22,7 @@ import typing as _typing
 from clew.errors import ClewError
 from clew.graph import (
     END,
+    Cache,
     Command,
     Context,
     Graph,
@@ -62,6 +63,7 @@ if _typing.TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cache",
     "Checkpoint",
     "ClewError",
     "Command",

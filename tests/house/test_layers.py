@@ -25,6 +25,7 @@ state
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages
 stores/kv stores/sql_rows
+stores/results
 stores/memory stores/sqlite stores/postgres stores/conformance
 stores/factory
 engine incremental

@@ -3,7 +3,8 @@
 In this order: a retry, if the policy of the node allows one; otherwise the failure is confined to the descendants of
 the node (``on_error="continue"``), or it stops the frame.
 
-These errors are final: an ambiguous call needs a person, and after a mutation a retry would see different inputs.
+These errors are final: an ambiguous call needs a person, a value without an encoding stays one, and after a mutation a
+retry would see different inputs.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.engine.records import Failure, Outcome, Retry
 from clew.error_text import add_note, line_of
-from clew.errors import AmbiguousCallError, MutationError
+from clew.errors import AmbiguousCallError, EncodeError, MutationError
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.graph import RetryPolicy
 
-_FINAL = (AmbiguousCallError, MutationError)
+_FINAL = (AmbiguousCallError, EncodeError, MutationError)
 
 
 def give_up(

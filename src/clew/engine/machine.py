@@ -223,7 +223,7 @@ class Machine:
         """Report that the function of an item returned `value`; `cached` if it did not run now."""
         if not self._returns(item):
             return
-        self.counters.executed += 1
+        self.counters.executed += not cached
         if item.node.kind == "interrupt":
             self._ask(item, value)
         else:

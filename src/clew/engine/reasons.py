@@ -78,6 +78,7 @@ class Why(msgspec.Struct, frozen=True):
     path: str
     step: int
     reasons: tuple[Reason, ...]
+    cached: bool = False  # its result was cached, or reused by a rerun
 
     def __str__(self) -> str:
         if not self.node:
@@ -89,7 +90,8 @@ class Why(msgspec.Struct, frozen=True):
             groups.setdefault(key, []).append(reason)
         reasons = "\n".join(f"  - {group[-1].text(len(group))}" for group in groups.values())
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
-        return f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
+        cached = ", from the cache" if self.cached else ""
+        return f"{what} ran in step {self.step} ({self.path}{cached}) because\n{reasons}"
 
 
 class RunLineage(msgspec.Struct, frozen=True):
@@ -120,7 +122,7 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
         step, outcome = last
         times = Counter(_reasons(program, lineage, step, outcome))
         reasons = tuple(msgspec.structs.replace(reason, times=number) for reason, number in times.items())
-        return Why(target, outcome.node, outcome.path, step.number, reasons)
+        return Why(target, outcome.node, outcome.path, step.number, reasons, outcome.cached)
     start = lineage.start
     if is_node:
         ran = start.node_history.get(target)

@@ -275,7 +275,7 @@ class Graph:
     def has_cached_nodes(self) -> bool:
         """Whether any node, at any depth, is cached."""
         return any(
-            node.cache or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
+            node.cache is not None or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
             for node in self.nodes.values()
         )
 

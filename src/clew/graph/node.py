@@ -26,8 +26,8 @@ from clew.errors import GraphError
 from clew.graph.joins import read_after
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
 from clew.graph.node_options import OPTIONS, NodeOptions, Targets
-from clew.graph.option_checks import check_flag, check_renaming, check_side_effects, check_text
-from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
+from clew.graph.option_checks import check_cache, check_flag, check_renaming, check_side_effects, check_text
+from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
 from clew.graph.subgraph import Subgraph
 
@@ -60,7 +60,7 @@ class Node:
     eager: bool = False
     policy: NodePolicy = NodePolicy()
     side_effects: SideEffectPolicy = SideEffectPolicy()
-    cache: bool = False
+    cache: Cache | None = None
     cutoff: Callable[[Any, Any], bool] | None = None
     description: str = ""
     returns: Any = Any
@@ -184,9 +184,8 @@ def node(
     """Make a node from a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
     Options: ``name, after, eager, retry, timeout, policy, side_effects, idempotency_key, cache, cutoff,
-    description``. With ``cache=True`` an engine calls the function once for equal inputs (compared by their canonical
-    encoding) and reuses the result, in the same run and in later ones. A node that takes a Context, or an input
-    that cannot be encoded, is not cached.
+    description``. With ``cache=True`` or ``cache=Cache(ttl=..., key=...)``, the engine's store keeps the results, for
+    all runs and processes: equal code and equal inputs (by their canonical encoding) have one result.
     """
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
@@ -249,7 +248,7 @@ def make_node(
     policy: NodePolicy | None = None,
     side_effects: SideEffectPolicy | None = None,
     idempotency_key: Callable[..., str] | None = None,
-    cache: bool = False,
+    cache: bool | Cache = False,
     description: str | None = None,
 ) -> FunctionNode[P, R]:
     """Make a node of any kind, with the options that all kinds share."""
@@ -273,7 +272,7 @@ def make_node(
         eager=check_flag(eager, f"eager= of {where}"),
         policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
         side_effects=check_side_effects(side_effects, f"side_effects= of {where}"),
-        cache=check_flag(cache, f"cache= of {where}"),
+        cache=check_cache(cache, f"cache= of {where}"),
         cutoff=cutoff,
         description=_first_line(func)
         if description is None

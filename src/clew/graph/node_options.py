@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy
+from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy
 
 if TYPE_CHECKING:
     from clew.graph.node import Node
@@ -30,7 +30,7 @@ class SubgraphOptions(TypedDict, total=False):
     policy: NodePolicy | None
     side_effects: SideEffectPolicy | None
     idempotency_key: Callable[..., str] | None
-    cache: bool
+    cache: bool | Cache
     description: str | None
 
 

@@ -311,11 +311,15 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         check: bool | None = None,
+        force: Sequence[str] = (),
     ) -> RunResult:
-        """Run again from the start, with changed values or code, and reuse the results that are still valid."""
+        """Run again from the start, with changed values or code, and reuse the results that are still valid.
+
+        Nodes in `force` run even if nothing has changed; name those of subgraphs by path, ``"sub/ask"``.
+        """
         _outside_loop("rerun", "arerun")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
         return self._execution.drive(hold, opening, check)
 
     async def arerun(
@@ -326,10 +330,11 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         check: bool | None = None,
+        force: Sequence[str] = (),
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
         return await self._execution.adrive(hold, opening, check)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
@@ -444,6 +449,12 @@ class Engine:
     ) -> list[str]:
         """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
         return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
+
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
+        if node is not None and not isinstance(node, str):
+            raise InputError(f"node: expected the name of a node or None, got {node!r}")
+        return self.store.clear_cache(node)
 
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
         """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""

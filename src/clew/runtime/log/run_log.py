@@ -208,6 +208,7 @@ class RunLog(msgspec.Struct):
                     label=names[number][0] if number in names else None,
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
+                    cached=tuple(prefix + outcome.path for outcome in outcomes if outcome.cached),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
                     _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
