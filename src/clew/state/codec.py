@@ -97,7 +97,7 @@ def decode(
         reading = Reading(blob, builds=classes, keeps_unfit=unfit == "keep")
         value = read(tree, reading)
         if reading.lost:
-            reading.warn(stacklevel=2)
+            reading.warn()
         return value
     except RecursionError:
         raise DecodeError(NO_ROOM_TO_READ) from None
@@ -109,7 +109,9 @@ def why_unbuilt(stored: StoredObject) -> DecodeError:
         from_tree(to_tree(stored))
     except DecodeError as error:
         return error
-    return DecodeError("its class was registered, or changed, after it was read; read it again")
+    return DecodeError(
+        f"the class of a stored {stored.name!r} was registered, or changed, after it was read; read it again"
+    )
 
 
 def parsed(data: bytes) -> tuple[bytes, Any]:
@@ -146,7 +148,7 @@ def from_tree(tree: Any) -> Any:
         reading = Reading(is_strict=True)
         value = read(tree, reading)
         if reading.lost:
-            reading.warn(stacklevel=2)
+            reading.warn()
         return value
     except RecursionError:
         raise DecodeError(NO_ROOM_TO_READ) from None

@@ -14,13 +14,13 @@ the lookup may return anything, so nesting of contents is limited.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from clew.errors import ClassChangedError, ClewError, DecodeError, GraphWarning
+from clew.errors import ClassChangedError, ClewError, DecodeError
+from clew.graph_warnings import warn
 from clew.state import scalars
 from clew.state.libraries import BY_TAG, Format, MissingLibraryError
 from clew.state.registry import OWN, RegisteredType, build, entry_named, lost_message, refuse_unhashable
@@ -66,10 +66,10 @@ class Reading:
         self._nested = 0
         self.lost: dict[tuple[str, str], None] = {}
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Warn about dropped fields, once for each."""
         for name, field in self.lost:
-            warnings.warn(lost_message(name, field), GraphWarning, stacklevel=stacklevel + 1)
+            warn(lost_message(name, field))
 
     def object(self, payload: Any) -> Any:
         name, parts = payload

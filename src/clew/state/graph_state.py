@@ -37,6 +37,22 @@ Cell = tuple[int, Any, int]  # index in the order of names, value, version
 History = Mapping[str, NodeExecution]
 
 
+class _ShortRepr(Repr):
+    """Short reprs of values. Python does not convert an int of more than 4,300 digits to decimal text."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        """Return a value on one line, arrays and frames in short form."""
+        text = brief(x) or super().repr1(x, level)
+        return " ".join(text.split()) if "\n" in text else text
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an int, a long one in hexadecimal."""
+        try:
+            return super().repr_int(x, level)
+        except ValueError:
+            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
+
+
 class GraphState:
     """All values, their versions and the execution history of a graph run; immutable.
 
@@ -453,12 +469,6 @@ class GraphState:
         near = get_close_matches(str(name), list(self._ordered_values()), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return UnknownValueError(f"the state has no value {name!r}{hint}")
-
-
-class _ShortRepr(Repr):
-    def repr1(self, x: Any, level: int) -> str:
-        text = brief(x) or super().repr1(x, level)
-        return " ".join(text.split()) if "\n" in text else text
 
 
 _SHOWN = 12  # values in a repr

@@ -106,7 +106,7 @@ class RunDiff(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         runs = f"runs {self.a!r} and {self.b!r}"
         if not self:
-            return f"{runs} are the same: {self.ends[0]} steps, {self.status[0]}"
+            return f"{runs} are the same: {self.ends[0]} step{'' if self.ends[0] == 1 else 's'}, {self.status[0]}"
         lines = [f"{runs} differ {self._where()}"]
         lines += [str(step) for step in self.steps[:_SHOWN_STEPS]]
         if len(self.steps) > _SHOWN_STEPS:
