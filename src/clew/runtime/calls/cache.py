@@ -12,7 +12,7 @@ from typing import Any
 from clew.engine.frame import Item
 from clew.errors import EncodeError
 from clew.graph.signature import MISSING
-from clew.state import digest, encode
+from clew.state import digest, fingerprint
 
 MAX_RESULTS = 10_000
 
@@ -29,7 +29,7 @@ def key_of(item: Item, *, with_context: bool = False) -> str | None:
         name: value for name, value in found.items() if value is not MISSING
     }  # defaults are part of the code
     try:
-        encoded = encode([inputs, item.values() if node.reads_state else None])
+        encoded = fingerprint([inputs, item.values() if node.reads_state else None])
     except EncodeError:
         return None
     code = item.frame.program.graph.node_hashes[node.name]
