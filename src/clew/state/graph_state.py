@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from reprlib import Repr
 from types import MappingProxyType
 from typing import Any
 
@@ -28,29 +27,13 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
+from clew.state.display import ShortRepr
 from clew.state.equality import equal
-from clew.state.libraries import brief
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # index in the order of names, value, version
 History = Mapping[str, NodeExecution]
-
-
-class _ShortRepr(Repr):
-    """Short reprs of values. Python does not convert an int of more than 4,300 digits to decimal text."""
-
-    def repr1(self, x: Any, level: int) -> str:
-        """Return a value on one line, arrays and frames in short form."""
-        text = brief(x) or super().repr1(x, level)
-        return " ".join(text.split()) if "\n" in text else text
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Return an int, a long one in hexadecimal."""
-        try:
-            return super().repr_int(x, level)
-        except ValueError:
-            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
 
 
 class GraphState:
@@ -400,7 +383,7 @@ class GraphState:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        short = _ShortRepr()
+        short = ShortRepr()
         short.maxother = short.maxstring = 60  # characters
         versions = self._ordered_versions()
         shown = [
