@@ -2,7 +2,7 @@
 
 `blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it. A
 blob of more than 1 MiB is a file in a folder next to the database, named by its digest; its row has no body. SQLite
-would write it twice, in small pages with checksums, which takes five times as long.
+would write it twice, in small pages with checksums, which takes several times as long.
 
 Rules:
 
