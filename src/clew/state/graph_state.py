@@ -27,6 +27,7 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
+from clew.state.display import ShortRepr
 from clew.state.equality import equal
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 from clew.state.short_repr import ShortRepr

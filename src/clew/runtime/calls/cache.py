@@ -30,7 +30,7 @@ from clew.graph import END, Command, Graph, Send
 from clew.graph.names import name_of
 from clew.graph.signature import MISSING
 from clew.runtime.calls.key_calls import call_key_function
-from clew.state import decode, digest, encode, stored_value
+from clew.state import decode, digest, encode, fingerprint, stored_value
 from clew.state.stored_object import holds_stored
 from clew.stores import MemoryStore, Store, WouldWait
 from clew.stores.memory.store import NOWHERE
@@ -155,7 +155,7 @@ def key_of_result(item: Item) -> str:
         what = f"the inputs of the cached node {node.name!r}"
         hint = "name what identifies the result with cache=Cache(key=...)"
     try:
-        content = encode(inputs, at=what)
+        content = fingerprint(inputs, at=what)
     except EncodeError as error:
         raise EncodeError(f"{item.path}: {error}; {hint}") from error
     code = item.frame.program.graph.node_hashes[node.name]

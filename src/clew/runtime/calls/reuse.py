@@ -25,7 +25,7 @@ from clew.graph.signature import MISSING
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
-from clew.state import digest, encode, same
+from clew.state import digest, fingerprint, same
 from clew.state.stored_object import holds_stored
 
 
@@ -118,7 +118,7 @@ def key_of(item: Item) -> str | None:
         name: value for name, value in found.items() if value is not MISSING
     }  # defaults are part of the code
     try:
-        encoded = encode([inputs, item.values() if node.reads_state else None])
+        encoded = fingerprint([inputs, item.values() if node.reads_state else None])
     except EncodeError:
         return None
     code = item.frame.program.graph.node_hashes[node.name]

@@ -2,8 +2,8 @@
 
 `blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it, or
 with the negative number of each cached result. A blob of more than 1 MiB is a file in a folder next to the database,
-named by its digest; its row has no body. SQLite would write it twice, in small pages with checksums, which takes five
-times as long.
+named by its digest; its row has no body. SQLite would write it twice, in small pages with checksums, which takes
+several times as long.
 
 Rules:
 
