@@ -41,6 +41,7 @@
         ├── UnknownRunError        a run, step or label does not exist (also a KeyError)
         ├── RunExistsError         the run id is taken
         ├── RunStateError          the operation is not possible in the run's status
+        │   ├── ThreadBusyError      another caller runs the thread
         │   └── ThreadMovedError     another run became the head of the thread
         ├── RunOwnedError          another process owns the run
         ├── CommitConflictError    the step was already committed with different content
@@ -247,6 +248,10 @@ class RunExistsError(RunError):
 
 class RunStateError(RunError):
     """The operation is not possible in the run's status."""
+
+
+class ThreadBusyError(RunStateError):
+    """Another caller runs the thread."""
 
 
 class ThreadMovedError(RunStateError):

@@ -20,6 +20,7 @@ COMMAND = "clew_nl2sql.command"  # a part of the command line, in another distri
 # Lowest first. A new module or package of clew gets its place here.
 LAYERS = """
 errors error_text
+graph_warnings
 state
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages
@@ -34,7 +35,7 @@ runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
 runtime/inspection
-runtime/execution
+runtime/execution runtime/threads
 runtime/handles
 runtime/engine
 runtime/regression

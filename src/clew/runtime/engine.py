@@ -6,7 +6,8 @@ for event loops open the same session; only the driver differs. A failed run is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,6 +17,7 @@ from clew.errors import (
     InputError,
     RunError,
     RunStateError,
+    ThreadBusyError,
 )
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
@@ -24,9 +26,10 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
 from clew.runtime.inspection import RunInspection
-from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
+from clew.runtime.threads import Thread, ThreadOpener, TurnOptions, check_thread, pauses
 from clew.stores import MemoryStore, RunRow, Store
 from clew.stores.memory.store import NOWHERE
 
@@ -65,7 +68,7 @@ class Engine:
         live: dict[str, Session] = {}
         self._live = live
         self._settings = settings
-        self._opener = RunOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
+        self._opener = ThreadOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
         self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
         self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
         self._made_handles: RunHandles | None = None
@@ -96,18 +99,83 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
-        """Run the graph on `values`, or continue from a state, until nothing is left to do."""
-        _outside_loop("run", "arun")
-        hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
-        return self._execution.drive(hold, opening)
+    def run(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        thread: str | None = None,
+        **turn: Unpack[TurnOptions],
+    ) -> RunResult:
+        """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
-    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
+        With a `thread`, the run continues from the last state of that thread.
+        """
+        _outside_loop("run", "arun")
+        execution = self._execution
+        hold = execution.new_hold(run_id)
+        if thread is None and not turn:
+            return execution.drive(
+                hold, partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
+            )
+        for pause in pauses(turn):
+            try:
+                return execution.drive(hold, self._turn(thread, values, hold, turn))
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            time.sleep(pause)
+        return execution.drive(hold, self._turn(thread, values, hold, turn))
+
+    async def arun(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        thread: str | None = None,
+        **turn: Unpack[TurnOptions],
+    ) -> RunResult:
         """`run` on the running event loop."""
-        hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-        return await self._execution.adrive(hold, opening, at_once=True)
+        import asyncio
+
+        execution = self._execution
+        hold = execution.new_hold(run_id)
+        if thread is None and not turn:
+            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
+            return await execution.adrive(hold, opening, at_once=True)
+        for pause in pauses(turn):
+            try:
+                return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            await asyncio.sleep(pause)
+        return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+
+    def _turn(
+        self, thread: str | None, values: Values | None, hold: Hold, options: TurnOptions
+    ) -> Callable[[], Session]:
+        if thread is None:
+            raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
+        return partial(
+            self._opener.turn,
+            check_thread(thread),
+            values,
+            hold.run_id,
+            hold.owner,
+            resume=self._resume_here,
+            is_live=self._live.__contains__,
+            drop=options.get("drop", False),
+        )
+
+    def _resume_here(self, run_id: str) -> None:
+        """Resume a run in this thread, which is not one of an event loop."""
+        hold = Hold(run_id)
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False))
+
+    def thread(self, name: str) -> Thread:
+        """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
+        return Thread(check_thread(name), self._inspection, self.store)
 
     def start(self, values: Values | None = None, *, run_id: str | None = None) -> RunHandle:
         """Start a run in the background and return its handle: on a thread, or as a task of the running event loop."""
@@ -193,11 +261,17 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        thread: str | None = None,
     ) -> RunResult:
-        """Start a new run from S(step) of the run `parent`, with changed values."""
+        """Start a new run from S(step) of the run `parent`, with changed values.
+
+        With a `thread`, the new run becomes its head.
+        """
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+        opening = partial(
+            self._opener.forked, parent, step, values, hold.run_id, hold.owner, self._opener.move_of(thread)
+        )
         return self._execution.drive(hold, opening)
 
     async def afork(
@@ -208,10 +282,15 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        thread: str | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+
+        def opening() -> Session:
+            move = self._opener.move_of(thread)
+            return self._opener.forked(parent, step, values, hold.run_id, hold.owner, move)
+
         return await self._execution.adrive(hold, opening)
 
     def rerun(

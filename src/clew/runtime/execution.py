@@ -24,6 +24,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.graph_warnings import with_this_line
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
@@ -150,7 +151,7 @@ class RunExecution:
             elif at_once:
                 opened = await off_loop.open(opening)
             else:
-                opened = await off_loop.finish(opening)
+                opened = await off_loop.finish(with_this_line(opening))
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened

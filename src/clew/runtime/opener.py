@@ -6,8 +6,6 @@ the log, and ownership of the run if other processes can use the store.
 
 from __future__ import annotations
 
-import hashlib
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +15,9 @@ from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
+from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
+from clew.graph_warnings import warn
 from clew.runtime.calls.cache import Cache
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
@@ -37,14 +36,16 @@ from clew.runtime.log.fingerprints import (
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
 from clew.runtime.log.repository import RunRepository, fresh_owner
-from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, input_values
+from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog, fill, graph_at
 from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults, without_unknown
+from clew.runtime.log.turns import Turn
 from clew.runtime.ownership import Ownership
+from clew.runtime.run_ids import seed_of
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
 from clew.state.stored_object import have_been_made, holds_stored
-from clew.stores import RunRow, Store
+from clew.stores import RunRow, Store, ThreadMove
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -107,11 +108,14 @@ class RunOpener(Ownership):
         on_conflict: str | None = None,
         owner: str = "",
         at_once: bool = False,
+        thread: ThreadMove | None = None,
     ) -> Session:
         """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
         graph = self.graph
         if isinstance(values, GraphState):
-            return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
+            return self._from_state(
+                values, run_id, None, listener, owner=owner, at_once=at_once, thread=thread
+            )
         given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
@@ -125,7 +129,7 @@ class RunOpener(Ownership):
         options, listeners = self._options(seed, listener, on_conflict, seeded)
         machine = Machine.begin(program_of(graph, given), seeded, options)
         return self._session(
-            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
+            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once, thread=thread
         )
 
     def _from_state(
@@ -138,6 +142,7 @@ class RunOpener(Ownership):
         *,
         owner: str = "",
         at_once: bool = False,
+        thread: ThreadMove | None = None,
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
@@ -157,17 +162,27 @@ class RunOpener(Ownership):
         options, listeners = self._options(seed, listener, on_conflict, state.values)
         machine = Machine.restore(self.program(state), state, options)
         session = self._session(
-            run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
+            run_id,
+            machine,
+            state,
+            seed,
+            listeners,
+            parent=parent,
+            owner=owner,
+            at_once=at_once,
+            thread=thread,
         )
-        if (
-            filled and parent is not None and self.store.encodes
-        ):  # a fork stores only the values that the caller set
-            codes = kept_codes(self.graph, options.on_conflict)
-            description = description_of(self.graph)[0]
-            session.writer.write(
-                [AcceptedChanges(0, self.graph.structure_hash, codes, description, {"": filled})]
-            )
+        if parent is not None:
+            self._store_filled(session, filled)
         return session
+
+    def _store_filled(self, session: Session, filled: Mapping[str, Any]) -> None:
+        """Store the defaults of new fields: a fork stores only the values that the caller set."""
+        if filled and self.store.encodes:
+            graph, rule = self.graph, session.machine.options.on_conflict
+            codes, description = kept_codes(graph, rule), description_of(graph)[0]
+            changes = AcceptedChanges(0, graph.structure_hash, codes, description, {"": dict(filled)})
+            session.writer.write([changes])
 
     def forked(
         self,
@@ -176,6 +191,7 @@ class RunOpener(Ownership):
         values: Mapping[str, Any] | None,
         run_id: str,
         owner: str = "",
+        thread: ThreadMove | None = None,
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
         graph = self.graph
@@ -183,7 +199,7 @@ class RunOpener(Ownership):
         check_nodes(state, graph, parent)
         state = self._with(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
-        return self._from_state(state, run_id, parent, None, rule, owner=owner)
+        return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread)
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str, owner: str = "") -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
@@ -212,27 +228,12 @@ class RunOpener(Ownership):
         known = without_unknown(self.graph, state)
         if known is not state:
             lost = ", ".join(repr(name) for name in state.values if not known.has(name))
-            warnings.warn(
-                f"run {parent!r} has values that this graph no longer has; the new run drops {lost}",
-                GraphWarning,
-                stacklevel=4,
-            )
+            warn(f"run {parent!r} has values that this graph no longer has; the new run drops {lost}")
         return known
 
     def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """Return a state with changed values, after checking them against the schema."""
-        if values is None:
-            return state
-        check_mapping(values)
-        schema = self.graph.schema
-        if schema is not None:
-            for name in values:
-                schema.check_name(name, what)
-            try:
-                values = {name: schema.validate(name, value) for name, value in values.items()}
-            except ValueError as error:
-                raise InputError(f"{what}: {error}") from error
-        return state.set_multiple(values)
+        return state if values is None else state.set_multiple(checked_values(self.graph, values, what))
 
     def again(
         self,
@@ -399,9 +400,7 @@ class RunOpener(Ownership):
         changed = changed_code(row, self.graph)
         if changed:
             names = ", ".join(map(repr, changed))
-            warnings.warn(
-                f"run {row.run_id!r} continues with changed code in {names}", GraphWarning, stacklevel=4
-            )
+            warn(f"run {row.run_id!r} continues with changed code in {names}")
 
     def machine_at(
         self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
@@ -456,6 +455,8 @@ class RunOpener(Ownership):
         parent: str | None,
         owner: str,
         at_once: bool = False,
+        thread: ThreadMove | None = None,
+        turn: Turn | None = None,
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
@@ -476,6 +477,8 @@ class RunOpener(Ownership):
                 on_conflict=machine.options.on_conflict,
                 wait=wait,
                 at_once=at_once,
+                thread=thread,
+                turn=turn,
             )
         except StoreError:  # the run may exist nevertheless, owned by this process
             self.left(run_id, owner)
@@ -491,4 +494,4 @@ class RunOpener(Ownership):
     def _seed(self, run_id: str) -> int:
         if self.settings.seed is not None:
             return self.settings.seed
-        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+        return seed_of(run_id)

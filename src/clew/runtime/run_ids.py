@@ -6,6 +6,7 @@ database column. The rule is checked when a run is created: by `run`, `fork`, `r
 
 from __future__ import annotations
 
+import hashlib
 import os
 import unicodedata
 from typing import Any
@@ -25,6 +26,11 @@ def new_run_id(given: Any = None) -> str:
     if problem:
         raise InputError(f"run_id {problem}; give 1 to {MAX_LENGTH} characters without control characters")
     return str(given)
+
+
+def seed_of(run_id: str) -> int:
+    """Return the seed of a run that is given none."""
+    return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
 
 
 def run_id_problem(run_id: Any) -> str:

@@ -18,7 +18,6 @@ Accepted changes are stored in the log of the run (`AcceptedChanges`) and replac
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -26,11 +25,12 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from clew.errors import EncodeError, GraphWarning, StoreCorruptError
+from clew.errors import EncodeError, StoreCorruptError
 from clew.graph import Graph
 from clew.graph.description import describe
 from clew.graph.hashes import GraphCode, graph_code, structure
 from clew.graph.skeleton import skeleton
+from clew.graph_warnings import warn
 from clew.state import digest, encode
 from clew.stores import RunRow
 
@@ -158,11 +158,9 @@ def warn_of_reducers(row: RunRow, graph: Graph) -> None:
     changed = changed_reducers(row, graph)
     if changed:
         names = ", ".join(map(repr, changed))
-        warnings.warn(
+        warn(
             f"run {row.run_id!r}: the reducer of {names} has changed; existing states stay the same, and new updates "
-            f"use the current reducer",
-            GraphWarning,
-            stacklevel=4,
+            f"use the current reducer"
         )
 
 

@@ -122,6 +122,9 @@ def missing_entries(
     gaps = [(kind, path, n) for (kind, path), ns in numbers.items() for n in _gaps(kind, ns)]
     census = row.census or {}
     for kind, before in census.items():
+        if kind and kind not in KINDS:
+            yield f"run {row.run_id!r}: its census is damaged (unknown kind {kind!r}); other runs can be read"
+            continue
         if row.status == "running" and kind and KINDS[kind].is_temporary:
             continue  # a later step or a rephrased question may have dropped the entry
         if kind and found[kind] < before and (kinds is None or kind in kinds):
@@ -205,7 +208,7 @@ def missing_recordings(
 
 def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
     """Yield the missing numbers of a kind without gaps; at most `_MOST`, because a damaged number can be huge."""
-    first = KINDS[kind].first
+    first = KINDS[kind].first if kind in KINDS else None  # `check_entry` reports an unknown kind
     if first is not None:
         known = set(numbers)
         yield from islice((n for n in range(first, max(known)) if n not in known), _MOST)

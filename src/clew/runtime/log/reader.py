@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from clew.engine.deltas import deltas_from
 from clew.engine.program import Program, program_of
 from clew.engine.records import Failure, Step
 from clew.errors import (
@@ -78,6 +79,7 @@ from clew.runtime.log.snapshots import (
     snapshot_entry,
 )
 from clew.runtime.log.state_cursor import StateCursor
+from clew.runtime.log.turns import Turn, turned
 from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
 from clew.stores import LogEntry, RunRow, Store
@@ -426,11 +428,18 @@ class StoredRun:
             raise StoreCorruptError(
                 f"run {self._run_id!r}: its initial state is damaged (digest mismatch); other runs can be read"
             )
-        values = self._restored(
-            fork.step,
-            lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes, unfit="keep"),
-        )
+
+        def read(stored: msgspec.Raw) -> Any:
+            return decode(bytes(stored), blob=self.store.blob, classes=self._runs.classes, unfit="keep")
+
+        values = self._restored(fork.step, lambda: read(fork.set))
         state = without_unknown(self._runs.graph_of(self.row), state.rooted())
+        if fork.turn is not None:
+            woken, digest = tuple(fork.turn), self.row.start_digest
+            return self._restored(
+                fork.step,
+                lambda: turned(state, Turn(values, deltas_from(read(fork.deltas)), woken), lambda: digest),
+            )
         return state.set_multiple(values).with_digest(self.row.start_digest)
 
     def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:

@@ -50,6 +50,7 @@ from clew.runtime.review.document_format import (
     normal,
     portable,
     short,
+    with_ints,
 )
 from clew.runtime.review.json_documents import (
     checkpoint_json,
@@ -250,9 +251,10 @@ def _compare(graph: Graph, log: RunLog, failures: Sequence[Json], form: Document
     _check_times(log.row.run_id, _times(made["checkpoints"]))
     _check_times(log.row.run_id, [call["timestamp"] for call in made["open_ios"]])
     given = {"checkpoints": form.checkpoints, "open_ios": form.clew.open_ios, "error": form.clew.error}
-    for where, written, logged in differences(normal(given), normal(made)):
+    for where, *found in differences(normal(given), normal(made)):
+        written, logged = (short(with_ints(each)) for each in found)
         raise CheckpointError(
-            f"{_changed(log.row.run_id)}: {where} is {short(written)}, but the log has {short(logged)}; "
+            f"{_changed(log.row.run_id)}: {where} is {written}, but the log has {logged}; "
             f"export the run again"
         )
 

@@ -147,3 +147,21 @@ def census(db: sqlite3.Connection, number: int) -> str:
     if last := newest(db, number, OWN_STEP, "", MOST):
         counts[""] = last[0]
     return msgspec.json.encode(counts).decode()
+
+
+def has(db: sqlite3.Connection, number: int, entry: LogEntry) -> bool:
+    """Return whether a run has an entry of this name."""
+    known = newest(db, number, entry.kind, entry.path, entry.n)
+    return known is not None and bool(known[0] == entry.n)
+
+
+def differing(db: sqlite3.Connection, number: int, entries: Sequence[LogEntry]) -> LogEntry:
+    """Return the first entry whose name exists with another digest, in the store or earlier in `entries`."""
+    digests: dict[tuple[str, str, int], bytes] = {}
+    for entry in entries:
+        known = newest(db, number, entry.kind, entry.path, entry.n)
+        if known is not None and known[0] == entry.n:
+            digests.setdefault(entry.name, known[2])
+        if digests.setdefault(entry.name, entry.digest) != entry.digest:
+            return entry
+    raise AssertionError("no entry conflicts after a conflict")

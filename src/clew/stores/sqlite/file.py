@@ -56,10 +56,8 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
     CREATE TABLE blobs (
-        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, first INTEGER, last INTEGER,
-        PRIMARY KEY (digest, run)
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, PRIMARY KEY (digest, run)
     ) WITHOUT ROWID;
-    CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX threads_by_head ON threads (head);
@@ -272,7 +270,11 @@ def _locked_folder(path: Path) -> str:
 def explained(error: Exception, what: str, path: Path) -> StoreError:
     """Return the StoreError for an error of SQLite."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+    if name.startswith("SQLITE_NOTADB"):
+        return StoreCorruptError(
+            f"{path} is not a SQLite file ({error}); use another file, or restore this one from a backup"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_FORMAT")):
         return StoreCorruptError(f"{what}: {path} is damaged ({error}); check it with `clew doctor`")
     if name.startswith("SQLITE_BUSY"):
         return StoreUnavailableError(f"{what}: another process has locked {path}; try again")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
 from operator import attrgetter
@@ -38,7 +38,7 @@ from clew.stores.messages import conflict, exists, lost_content, owned, taken_ov
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
 from clew.stores.sqlite import threads
-from clew.stores.sqlite.blobs import put_blobs, read_blob
+from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
 from clew.stores.sqlite.deletion import delete_run
 from clew.stores.sqlite.entries import (
@@ -46,6 +46,8 @@ from clew.stores.sqlite.entries import (
     SPAN,
     census,
     counts,
+    differing,
+    has,
     named,
     newest,
     others,
@@ -117,6 +119,7 @@ class SQLiteStore:
         self._lock = threading.RLock()
         self._clock = clock
         self._owners = Owners(self.path, clock)
+        self._folder = BlobFolder(self.path, syncs=synchronous != "off")
         self._hasty: SQLiteStore | None = None
         self._data_version = DataVersion(self.path, timeout)
         self._is_open = False  # a transaction is open, perhaps left by an interrupt
@@ -181,7 +184,7 @@ class SQLiteStore:
             if thread is not None:
                 threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
-            put_blobs(db, number, blobs)
+            put_blobs(db, self._folder, number, blobs)
             put(db, number, row.run_id, entries)
             return self._take(db, number, 0, owner, lease) if owner else 0
 
@@ -220,7 +223,10 @@ class SQLiteStore:
         """Delete a run. Its forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            delete_run(db, number, run_id)
+            has_files = delete_run(db, number, run_id)
+        if has_files and not self._db.in_transaction:  # committed: this was not a nested use
+            with self._lock, self._writing("the large values") as db:
+                self._folder.sweep(db)
 
     def head(self, thread: str) -> str | None:
         """Return the run at the head of a thread, or None."""
@@ -328,12 +334,12 @@ class SQLiteStore:
         with self._lock, self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
             kept = [entry for entry in entries if entry.name not in gone] if gone else entries
-            if statements and not (kept and self._has(number, kept[0])):
+            if statements and not (kept and has(db, number, kept[0])):
                 execute(db, statements, run_id)
             try:
                 put(db, number, run_id, kept)
             except sqlite3.IntegrityError as error:
-                raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
+                raise CommitConflictError(conflict(run_id, differing(db, number, kept))) from error
             for kind, path, n in gone:
                 db.execute(
                     "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
@@ -341,11 +347,7 @@ class SQLiteStore:
                 )
                 if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            put_blobs(db, number, blobs)
-
-    def _has(self, number: int, entry: LogEntry) -> bool:
-        known = newest(self._db, number, entry.kind, entry.path, entry.n)
-        return known is not None and bool(known[0] == entry.n)
+            put_blobs(db, self._folder, number, blobs)
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Execute statements and roll them back."""
@@ -356,17 +358,6 @@ class SQLiteStore:
                 db.execute("BEGIN IMMEDIATE")
             rehearse(self._db, statements)
             self._is_open = False
-
-    def _differing(self, number: int, entries: Iterable[LogEntry]) -> LogEntry:
-        """Return the first entry whose name exists with another digest, in the store or earlier in `entries`."""
-        digests: dict[tuple[str, str, int], bytes] = {}
-        for entry in entries:
-            known = newest(self._db, number, entry.kind, entry.path, entry.n)
-            if known is not None and known[0] == entry.n:
-                digests.setdefault(entry.name, known[2])
-            if digests.setdefault(entry.name, entry.digest) != entry.digest:
-                return entry
-        raise AssertionError("no entry conflicts after a conflict")
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
@@ -421,9 +412,9 @@ class SQLiteStore:
     def blob(self, digest: str) -> bytes:
         """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
-            found = read_blob(db, digest)
+            found = read_blob(db, self._folder, digest)
         if found is None or sha256(found).hexdigest() != digest:
-            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
+            raise StoreCorruptError(lost_content(digest, self._folder.place, is_there=found is not None))
         return found
 
     # -- the file ----------------------------------------------------------------------------------------
