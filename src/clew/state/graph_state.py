@@ -30,7 +30,6 @@ from clew.state.column_view import ColumnView
 from clew.state.display import ShortRepr
 from clew.state.equality import equal
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
-from clew.state.short_repr import ShortRepr
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # index in the order of names, value, version

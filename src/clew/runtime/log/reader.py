@@ -52,11 +52,11 @@ from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
-    EMITTED,
     INTENT,
     JOURNAL,
     KINDS,
     MEASURED,
+    PUBLISHED,
     RESUME,
     SNAPSHOT,
     START,
@@ -92,7 +92,7 @@ _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
-_NO_RECORDS = names_of(SNAPSHOT, EMITTED)  # entries that tell nothing about the run
+_NO_RECORDS = names_of(SNAPSHOT, PUBLISHED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 
