@@ -19,6 +19,7 @@ from clew.engine.decisions import withdrawals
 from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome, Step
 from clew.engine.working_state import WorkingState
+from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.graph.names import nearest
@@ -64,6 +65,8 @@ class Why(msgspec.Struct, frozen=True):
     path: str
     step: int
     reasons: tuple[Reason, ...]
+    rescued: BaseException | None = None
+    """The error of the node, if its rescue function returned in its place."""
 
     def __str__(self) -> str:
         if not self.node:
@@ -71,7 +74,12 @@ class Why(msgspec.Struct, frozen=True):
             return f"{self.reasons[0]}{where}, and no node has written it since"
         reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
-        return f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
+        said = f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
+        if self.rescued is None:
+            return said
+        return (
+            f"{said}\nits rescue function returned the value, because it failed with {line_of(self.rescued)}"
+        )
 
 
 class RunLineage(msgspec.Struct, frozen=True):
@@ -98,7 +106,8 @@ def why(program: Program, lineage: RunLineage, target: str) -> Why:
     if last is not None:
         step, outcome = last
         reasons = tuple(_reasons(program, lineage, step, outcome))
-        return Why(target, outcome.node, outcome.path, step.number, reasons)
+        rescued = outcome.failures[0].error if outcome.rescued else None
+        return Why(target, outcome.node, outcome.path, step.number, reasons, rescued)
     start = lineage.start
     if is_node:
         ran = start.node_history.get(target)

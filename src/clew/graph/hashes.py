@@ -102,7 +102,7 @@ def graph_code_hash(graph: Graph) -> str:
 
 
 def node_code_hash(node: Node) -> str:
-    """Return the digest of a node's code: its function or its subgraph, and its cutoff."""
+    """Return the digest of a node's code: its function or its subgraph, its cutoff and its rescue."""
     inner = node.subgraph
     if inner is None:
         parts = [code_hash(node.func), _optional(node.cutoff)]
@@ -113,6 +113,8 @@ def node_code_hash(node: Node) -> str:
             _optional(inner.transform_output),
             _optional(node.cutoff),
         ]
+    if node.rescue is not None:
+        parts.append(code_hash(node.rescue.func))
     return digest(b"clew:node code", *(part.encode() for part in parts))
 
 

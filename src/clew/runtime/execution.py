@@ -255,22 +255,21 @@ class RunExecution:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
         run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
+        failures = (Failure(error), *(each for each in session.machine.failures() if each.rescued))
         try:
             try:
                 yield session.writer.close
             except EncodeError:
                 pass
             try:
-                yield partial(
-                    repository.close, run_id, session.fence, "failed", clock.time(), (Failure(error),)
-                )
+                yield partial(repository.close, run_id, session.fence, "failed", clock.time(), failures)
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 raise
             result: RunResult = yield partial(self._read_result, run_id)
         finally:
             self.leave(session)
-        result.failures = (Failure(error),)
+        result.failures = failures
         if session.listening:
             session.send_events()
             session.announce(

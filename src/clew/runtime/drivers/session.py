@@ -211,7 +211,7 @@ class Session(Host):
                 value.close()
                 self.machine.fail(item, _forgotten_await(item), started, duration)
             else:
-                if self.cache is not None and item in self._keys:
+                if self.cache is not None and item.node.cache and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
                 if self._statements or self.writer.attached:
                     self.writer.attach(
