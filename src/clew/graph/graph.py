@@ -267,6 +267,7 @@ class Graph:
         """Whether any node, at any depth, is an async function."""
         return any(
             node.mode in ("async", "async_generator")
+            or (node.rescue is not None and node.rescue.mode == "async")
             or (node.subgraph is not None and node.subgraph.graph.has_async_nodes)
             for node in self.nodes.values()
         )

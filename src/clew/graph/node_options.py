@@ -25,9 +25,10 @@ class SubgraphOptions(TypedDict, total=False):
 
     after: Targets
     eager: bool
-    retry: int | RetryPolicy | None
+    retry: int | RetryPolicy | Sequence[RetryPolicy] | None
     timeout: float | None
     policy: NodePolicy | None
+    rescue: Callable[..., Any] | None
     side_effects: SideEffectPolicy | None
     idempotency_key: Callable[..., str] | None
     cache: bool | Cache

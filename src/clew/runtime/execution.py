@@ -262,6 +262,7 @@ class RunExecution:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
         run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
+        failures = (Failure(error), *(each for each in session.machine.failures() if each.rescued))
         try:
             try:
                 yield session.writer.close
@@ -269,14 +270,14 @@ class RunExecution:
                 pass
             now = clock.time()
             try:
-                yield partial(repository.close, run_id, session.fence, "failed", now, (Failure(error),))
+                yield partial(repository.close, run_id, session.fence, "failed", now, failures)
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 raise
             result: RunResult = yield partial(self._read_result, run_id)
         finally:
             self.leave(session)
-        result.failures = (Failure(error),)
+        result.failures = failures
         if session.listening:
             session.send_events()
             session.announce(

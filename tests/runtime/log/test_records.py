@@ -11,7 +11,16 @@ import pytest
 
 import clew
 from clew import Engine, Graph, SQLiteStore, interrupt, node
-from clew.engine.records import FinishedItem, Question, Retry, SingleItemStep, Start, Step, Withdrawn
+from clew.engine.records import (
+    FailedStep,
+    FinishedItem,
+    Question,
+    Retry,
+    SingleItemStep,
+    Start,
+    Step,
+    Withdrawn,
+)
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.records import (
@@ -42,6 +51,7 @@ RECORDS = {
     AcceptedChanges,
     Measured,
     PublishedData,
+    FailedStep,
 }
 
 

@@ -5,7 +5,8 @@ item of the new run with the same key gets the old outcome, marked as cached; al
 equal keys are used in the order of the old run, each once.
 
 These outcomes are not reused: of a node whose code, inputs or bound values have changed; of nodes in a subgraph whose
-initial values have changed; of any node if a reducer has changed; of nodes that the caller forces to run.
+initial values have changed; of any node if a reducer has changed; of nodes that failed, rescued or not; of nodes that
+the caller forces to run.
 """
 
 from __future__ import annotations
@@ -51,10 +52,9 @@ class ResultReuse:
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
         )
-        machine = Machine.restore(
-            program, log.start, options, PriorWork(attempts=log.attempts, retraced=log.steps_by_place())
-        )
         outcomes = log.outcomes()
+        prior_work = PriorWork(log.rescued(), attempts=log.attempts, retraced=log.steps_by_place())
+        machine = Machine.restore(program, log.start, options, prior_work)
         while (item := machine.take()) is not None:
             for record in machine.outbox:
                 if isinstance(record, Start) and not self._has_same_start(record):
@@ -98,6 +98,8 @@ class ResultReuse:
 
     def find(self, item: Item) -> Outcome | None:
         """Return an outcome of the old run for this item, or None."""
+        if item.node.kind == "rescue":
+            return None
         key = key_of(item)
         found = self._outcomes.get(key) if key is not None else None
         return found.popleft() if found else None

@@ -101,6 +101,7 @@ def lifetime(
     outcomes = [*own, *other_outcomes]
     retries = sum(outcome.attempt for outcome in outcomes) + tried
     called = sum(1 for outcome in outcomes if not outcome.cached)
+    called += sum(1 for outcome in outcomes if outcome.rescued and not outcome.failures[0].around)
     queues = list(measured)
     return Totals(
         steps=total,

@@ -16,6 +16,7 @@ retry       the item            the attempt    when the next attempt is due, and
 question    the item            its number     the question, and its position in the node
 answer      the item            its number     the answer, the position of the question, and the time
 label       the label           0              a step
+failures    ""                  its step       nothing: the step contains failures that were confined or rescued
 resume      ""                  a count        a resume after a failure
 accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
                                                were added after the run began
@@ -36,7 +37,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
-from clew.engine.records import FinishedItem, Outcome, Question, Retry, Start, Step
+from clew.engine.records import FailedStep, FinishedItem, Outcome, Question, Retry, Start, Step
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.stored_errors import error_of, plain_error
@@ -323,6 +324,15 @@ LABEL = Kind(
     lambda label, out: (label.label, 0, label.step),
     lambda entry, body, into: LabelRecord(entry.path, body),
 )
+FAILURES = Kind(
+    "failures",
+    FailedStep,
+    "steps with failures",
+    "always",
+    None,
+    lambda failed, out: ("", failed.number, None),
+    lambda entry, body, into: FailedStep(entry.n),
+)
 RESUME = Kind(
     "resume",
     ResumeRecord,
@@ -374,6 +384,7 @@ _TABLE = (
     QUESTION,
     ANSWER,
     LABEL,
+    FAILURES,
     RESUME,
     ACCEPTED,
     MEASURED,
