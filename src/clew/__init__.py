@@ -46,7 +46,7 @@ if _typing.TYPE_CHECKING:
     from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
@@ -94,7 +94,7 @@ _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
-    "ReplayReport": "clew.runtime.review.replay",
+    "ReplayReport": "clew.runtime.review.replay_report",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 

@@ -20,6 +20,8 @@ COMMAND = "clew_nl2sql.command"  # a part of the command line, in another distri
 # Lowest first. A new module or package of clew gets its place here.
 LAYERS = """
 errors error_text
+display
+live
 state
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages
@@ -27,7 +29,8 @@ stores/kv stores/sql_rows
 stores/memory stores/sqlite stores/postgres stores/conformance
 stores/factory
 engine incremental
-runtime/clock runtime/events runtime/crash_points runtime/executors runtime/loader runtime/run_ids
+runtime/clock runtime/events runtime/crash_points runtime/executors runtime/loader runtime/own_loop runtime/run_ids
+runtime/progress
 runtime/settings
 runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership
@@ -48,7 +51,7 @@ explore/agent
 explore/checking
 clew
 cli/output
-cli/progress cli/plugins
+cli/plugins
 cli/values cli/options cli/dependency_graphs
 cli/run_output
 cli/derived_runs

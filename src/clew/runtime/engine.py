@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from clew.errors import (
     ClewError,
     InputError,
-    RunError,
     RunStateError,
 )
 from clew.graph import Graph
-from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
@@ -27,6 +25,7 @@ from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, RunRow, Store
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from clew.engine.reasons import Why
     from clew.engine.records import WorkItem
     from clew.runtime.log.checkpoints import Checkpoint
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.runtime.review.run_diff import RunDiff
     from clew.state import GraphState
     from clew.state.input_types import Values
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
 class Engine:
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
-    Methods that run nodes have a twin for event loops, with the prefix ``a``.
+    Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
+    loop (a notebook), which they block.
     """
 
     def __init__(
@@ -94,22 +94,29 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
-        """Run the graph on `values`, or continue from a state, until nothing is left to do."""
-        _outside_loop("run", "arun")
-        hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
-        return self._execution.drive(hold, opening)
+    def run(
+        self, values: Values | None = None, *, run_id: str | None = None, progress: bool = False
+    ) -> RunResult:
+        """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
-    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
+        With `progress`, a terminal or a notebook shows what runs.
+        """
+        hold = self._execution.new_hold(run_id)
+        with showing(progress) as listener:
+            opening = partial(self._opener.new, values, hold.run_id, listener, None, hold.owner)
+            return self._execution.drive(hold, opening)
+
+    async def arun(
+        self, values: Values | None = None, *, run_id: str | None = None, progress: bool = False
+    ) -> RunResult:
         """`run` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-        return await self._execution.adrive(hold, opening, at_once=True)
+        with showing(progress) as listener:
+            opening = partial(self._opener.new, values, hold.run_id, listener, owner=hold.owner)
+            return await self._execution.adrive(hold, opening, at_once=True)
 
     def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
-        _outside_loop("stream", "astream")
         execution = self._execution
         hold = execution.new_hold(run_id)
         events: SimpleQueue[Event | None] = SimpleQueue()
@@ -117,11 +124,11 @@ class Engine:
         try:
             session = hold.session = self._opener.new(values, hold.run_id, events.put, owner=hold.owner)
             if self.graph.has_async_nodes:
-                import asyncio
+                from clew.runtime.own_loop import run_coroutine
 
                 return streams.start(
                     streams.from_thread(
-                        lambda: asyncio.run(execution.adrive_session(session)),
+                        lambda: run_coroutine(partial(execution.adrive_session, session)),
                         events,
                         lambda: self.cancel(session.run_id),
                         free,
@@ -166,7 +173,6 @@ class Engine:
         accept_changes: bool = False,
     ) -> RunResult:
         """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
-        _outside_loop("resume", "aresume")
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
         return self._execution.drive(hold, opening)
@@ -194,7 +200,6 @@ class Engine:
         run_id: str | None = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values."""
-        _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
         return self._execution.drive(hold, opening)
@@ -217,7 +222,6 @@ class Engine:
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
     ) -> RunResult:
         """Run again from the start, with changed values or code, and reuse the results that are still valid."""
-        _outside_loop("rerun", "arerun")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
         return self._execution.drive(hold, opening)
@@ -234,7 +238,6 @@ class Engine:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
         from clew.runtime.review.replay import Replayer
 
-        _outside_loop("replay", "areplay")
         if not isinstance(strict, bool):
             raise InputError(f"strict must be True or False, got {strict!r}")
         log = self._opener.runs.open(run_id).whole()
@@ -350,11 +353,6 @@ class Engine:
     def import_run(self, document: Mapping[str, Any]) -> RunRow:
         """Import a run that `export_run` wrote, from this store or another one."""
         return self._inspection.import_run(document)
-
-
-def _outside_loop(method: str, twin: str) -> None:
-    if inside_event_loop():
-        raise RunError(f"{method}() would block the running event loop; await {twin}(...) instead")
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:

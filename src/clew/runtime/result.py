@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from clew import display
 from clew.engine.machine import Machine
 from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
@@ -132,9 +133,26 @@ class RunResult:
 
     def __repr__(self) -> str:
         error = self.error
-        failed = f", error={safely(lambda: repr(error), line_of(error))}" if error is not None else ""
+        failed = f", error={_cut(safely(lambda: repr(error), line_of(error)))}" if error is not None else ""
         asked = f", questions={len(self.questions)}" if self.questions else ""
         return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{failed}{asked}>"
+
+    def _repr_html_(self) -> str:
+        heading = f"Run {self.run_id!r}: {self.status} after {self.last_step} steps"
+        parts = [display.line(heading, display.VERDICTS.get(self.status, "warn"))]
+        parts += [
+            display.line(_cut(f"{failure}: {line_of(failure.error)}"), "bad") for failure in self.failures
+        ]
+        if self.questions:
+            rows = [(display.cell(each.path), display.value_cell(each.question)) for each in self.questions]
+            parts.append(display.table(("asks at", "question"), rows))
+            parts.append(display.line(f"Answer with engine.resume({self.run_id!r}, answer=...)"))
+        rows = [(display.cell(name), display.value_cell(value)) for name, value in self.values.items()]
+        return display.page(*parts, display.table(("value", ""), rows))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 def scheduler_state(

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from reprlib import Repr
 from types import MappingProxyType
 from typing import Any
 
@@ -382,16 +381,24 @@ class GraphState:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        brief = Repr()
-        brief.maxother = brief.maxstring = 60  # characters
+        from clew.display import brief
+
         versions = self._ordered_versions()
-        shown = [
-            f"{name}={brief.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
-        ]
+        values = self._ordered_values().items()
+        shown = [f"{name}={brief(value, 60)} v{versions[name]}" for name, value in values]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
         end = ", terminated" if self.terminated else ""
         return f"<GraphState step {self.step}{end}: {', '.join(shown) or 'no values'}>"
+
+    def _repr_html_(self) -> str:
+        from clew import display
+
+        versions, values = self._ordered_versions(), self._ordered_values()
+        rows = [(display.cell(n), display.cell(versions[n]), display.value_cell(values[n])) for n in values]
+        end = ", terminated" if self.terminated else ""
+        heading = display.line(f"State after step {self.step}{end}")
+        return display.page(heading, display.table(("value", "version", ""), rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), *self._parts())

@@ -103,7 +103,8 @@ class RunLog(msgspec.Struct):
             self.row.status == "waiting" and asked and not given
         ):  # otherwise its process died right after the answer
             raise RunStateError(
-                f"run {run!r} waits for an answer ({open_questions}); resume it with answer=..."
+                f"run {run!r} waits for an answer ({open_questions}); call engine.resume({run!r}, "
+                + ("answer=...)" if len(asked) == 1 else f"answers={{{next(iter(asked))!r}: ..., ...}})")
             )
         return given
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -20,7 +21,6 @@ from clew.errors import (
     RunOwnedError,
     StoreCorruptError,
     StoreError,
-    UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import (
@@ -136,7 +136,7 @@ class MemoryStore:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise UnknownRunError(unknown(run_id)) from None
+            raise unknown(run_id, ((known,) for known in islice(reversed(self._runs), 500))) from None
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raise UnknownRunError if it does not exist."""

@@ -22,7 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.messages import RECENT, conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
@@ -147,7 +147,7 @@ class PostgresStore(Store):
                 with cursor.connection.transaction():
                     parent = row.parent
                     if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
-                        raise UnknownRunError(unknown(parent))
+                        raise unknown(parent)
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and entries:
                         cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
@@ -167,7 +167,7 @@ class PostgresStore(Store):
         """Return a run. Raise UnknownRunError if it does not exist."""
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         if found.damage:
             raise StoreCorruptError(found.damage)
         return found
@@ -201,7 +201,7 @@ class PostgresStore(Store):
                 if found is None:
                     if again:  # the first attempt deleted it
                         return
-                    raise UnknownRunError(unknown(run_id))
+                    raise unknown(run_id, cursor.execute(RECENT))
                 select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
                 if fork := cursor.execute(select, (run_id,)).fetchone():
                     raise StoreError(has_fork(run_id, fork[0]))
@@ -232,7 +232,7 @@ class PostgresStore(Store):
                 return int(found[0][0])
             found = self._link.fetch(what, OWNER, (key,))
             if not found:
-                raise UnknownRunError(unknown(run_id))
+                raise unknown(run_id, self._link.fetch("runs", RECENT))
             holder, slot, expires_in = found[0]
             if not self._link.outlives(slot):
                 raise RunOwnedError(owned(run_id, holder, expires_in))
@@ -252,7 +252,7 @@ class PostgresStore(Store):
         """Return the owner of a run, alive or dead, or None."""
         found = self._link.fetch(f"run {run_id!r}", OWNER, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         name, slot, expires_in = found[0]
         return Owner(name, expires_in, not self._link.outlives(slot)) if name else None
 
@@ -266,7 +266,7 @@ class PostgresStore(Store):
             f"run {run_id!r}", "SELECT fence FROM runs WHERE key = %s", (key_of(run_id),)
         )
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         if found[0][0] != fence:
             raise RunOwnedError(taken_over(run_id))
 
@@ -404,7 +404,7 @@ class PostgresStore(Store):
         statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
         found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         return counted(found[0][0] or "{}")
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
