@@ -1,6 +1,6 @@
 """Draw ``notebook.png``: the first cells of ``examples/notebook.ipynb`` as a notebook shows them. Needs Chromium.
 
-    python docs/pictures/notebook.py
+python docs/pictures/notebook.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def html_of(cell: Any) -> str:
     shown = []
     for output in cell.outputs:
         data = output.get("data", {})
-        text = data.get("text/html") or f"<pre>{escape(data.get('text/plain') or output.get('text', ''))}</pre>"
+        text = (
+            data.get("text/html") or f"<pre>{escape(data.get('text/plain') or output.get('text', ''))}</pre>"
+        )
         shown.append(f'<div class="out">{text}</div>')
     return f'<pre class="in">{escape(cell.source)}</pre>{"".join(shown)}'
 
