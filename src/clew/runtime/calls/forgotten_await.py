@@ -3,7 +3,7 @@
 Rules:
 
 - A sync node must not return a coroutine. An async node must not return one, nor a list, tuple, set or dict that holds
-  one, up to two containers deep. Of each container, the first 64 values are examined, so the search is cheap.
+  one, up to two containers deep. Of each container, the first 16 values are examined, so the search is cheap.
 - The coroutines that were found are closed: Python would warn about each of them when it is collected.
 """
 
@@ -25,22 +25,27 @@ CONTAINERS: frozenset[type] = frozenset({list, tuple, set, frozenset, dict})
 RISKY = CONTAINERS | {CoroutineType}
 """The classes of return values that `holds_coroutine` has to examine."""
 
-_EXAMINED = 64
+_EXAMINED = 16
 
 
-def holds_coroutine(value: Any, depth: int = 2) -> bool:
+def holds_coroutine(value: Any) -> bool:
     """Return whether a value is a coroutine, or a container that holds one."""
     kind = type(value)
     if kind is CoroutineType:
         return True
-    if kind not in CONTAINERS or not value:
+    if kind is dict:
+        value = value.values()
+    elif kind not in CONTAINERS:
         return False
-    kinds = set(map(type, _values(value)))
-    if CoroutineType in kinds:
-        return True
-    if depth == 1 or CONTAINERS.isdisjoint(kinds):
-        return False
-    return any(holds_coroutine(each, depth - 1) for each in _values(value))
+    for each in islice(value, _EXAMINED):  # plain loops: this runs after each call of an async node
+        kind = type(each)
+        if kind is CoroutineType:
+            return True
+        if kind in CONTAINERS:
+            for inner in islice(each.values() if kind is dict else each, _EXAMINED):
+                if type(inner) is CoroutineType:
+                    return True
+    return False
 
 
 def forgotten_await(item: Item, value: Any) -> OutputError:
@@ -65,10 +70,6 @@ def forgotten_await(item: Item, value: Any) -> OutputError:
 def _name(coroutine: CoroutineType[Any, Any, Any]) -> str:
     is_recorded = coroutine.cr_code.co_filename == recorder.__file__
     return "ctx.record" if is_recorded else coroutine.__name__
-
-
-def _values(container: Any) -> Any:
-    return islice(container.values() if type(container) is dict else container, _EXAMINED)
 
 
 def _coroutines(value: Any, depth: int) -> list[CoroutineType[Any, Any, Any]]:
