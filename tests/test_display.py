@@ -225,10 +225,10 @@ def test_any_value_is_inert(value: Any) -> None:
 
 def test_arrays_and_tables_show_their_extent() -> None:
     numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
-    assert brief(numpy.zeros((3, 4))) == "<ndarray 3 x 4 float64>"
-    assert brief(numpy.float64(1.5)) == "np.float64(1.5)"
+    assert brief(numpy.zeros((3, 4))) == "ndarray float64 (3, 4)"
+    assert "1.5" in brief(numpy.float64(1.5))
     frame = pandas.DataFrame({HOSTILE: [HOSTILE] * 100})
-    assert brief(frame) == "<DataFrame 100 x 1>"
+    assert brief(frame) == "DataFrame 100×1"
     shown = value_cell(frame)
     assert HOSTILE in inert(f"<table><tr><td>{shown}</td></tr></table>")
     assert shown.count("<tr") < 20

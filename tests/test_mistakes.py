@@ -331,7 +331,7 @@ def ask(a: int) -> str:
         (
             Graph([ask]),
             {},
-            "run 'r' waits for an answer (ask#0: 'sure?'); call engine.resume('r', answer=...)",
+            "run 'r' waits for an answer (ask#0: 'sure?'); answer with engine.resume('r', answer=...)",
         ),
     ],
 )

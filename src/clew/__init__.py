@@ -30,6 +30,7 @@ from clew.graph import (
     RetryPolicy,
     Send,
     SideEffectPolicy,
+    all_of,
     ifelse,
     interrupt,
     node,
@@ -46,6 +47,7 @@ if _typing.TYPE_CHECKING:
     from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay_report import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
@@ -70,6 +72,7 @@ __all__ = [
     "PostgresStore",
     "ReplayReport",
     "RetryPolicy",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",
@@ -78,6 +81,7 @@ __all__ = [
     "SideEffectPolicy",
     "StoredObject",
     "Unchanged",
+    "all_of",
     "append",
     "ifelse",
     "interrupt",
@@ -95,6 +99,7 @@ _LATER = {
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay_report",
+    "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 

@@ -21,8 +21,9 @@ from reprlib import Repr
 from typing import Any
 
 from clew.error_text import encodable, line_of
+from clew.state.libraries import brief as library_form
 
-_TABLES = ("numpy", "pandas", "polars", "pyarrow")
+_LONG_INT = 2_000  # bits
 _SHOWN_NAMES = 12
 _MOST_ROWS = 100  # of a table in HTML
 
@@ -39,14 +40,17 @@ class _Brief(Repr):
         kind = type(x)
         if isinstance(x, (bytes, bytearray, memoryview)):
             return f"<{x.nbytes if isinstance(x, memoryview) else len(x):,} bytes>"
-        if kind.__module__.partition(".")[0] in _TABLES and getattr(x, "shape", None):
-            return _extent(x)
+        form = library_form(x)
+        if form is not None:
+            return self._cut(" ".join(form.split()))
         if isinstance(x, BaseException):
             return self._cut(line_of(x))
         if level <= 0:
             return "..."
         if isinstance(x, str):
             return self.repr_str(x, level)
+        if kind is int and x.bit_length() > _LONG_INT:  # Python refuses to convert it to decimal text
+            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
         if kind is bool or x is None or isinstance(x, (int, float, complex)):
             return super().repr1(x, level)
         fields = _fields(x)
@@ -86,12 +90,6 @@ def brief(value: Any, limit: int = 120) -> str:
     except Exception:  # the `repr` or an attribute of the value is the user's code
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def _extent(table: Any) -> str:
-    size = " x ".join(f"{length:,}" for length in table.shape) or "scalar"
-    kind = getattr(table, "dtype", None)
-    return f"<{type(table).__name__} {size}{'' if kind is None else f' {kind}'}>"
 
 
 def _fields(value: Any) -> Iterable[tuple[str, Any]] | None:

@@ -20,9 +20,10 @@ COMMAND = "clew_nl2sql.command"  # a part of the command line, in another distri
 # Lowest first. A new module or package of clew gets its place here.
 LAYERS = """
 errors error_text
+graph_warnings
+state
 display
 live
-state
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages
 stores/kv stores/sql_rows
@@ -37,7 +38,8 @@ runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
 runtime/inspection
-runtime/execution
+runtime/execution runtime/threads
+runtime/handles
 runtime/engine
 runtime/regression
 explore/spill explore/process_mark explore/progress
@@ -75,7 +77,7 @@ EXCEPTIONS = {
         ("TYPE_CHECKING", "runtime/result"),
         ("TYPE_CHECKING", "runtime/settings"),
     )
-}
+} | {("clew.state.graph_state", function, "display") for function in ("__repr__", "_repr_html_")}
 
 
 class Tree:

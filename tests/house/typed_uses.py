@@ -18,10 +18,12 @@ from clew import (
     END,
     Context,
     Engine,
+    Event,
     Graph,
     GraphState,
     Node,
     RetryPolicy,
+    RunHandle,
     RunResult,
     ifelse,
     interrupt,
@@ -117,7 +119,17 @@ later.func(1).close()
 clew.explore.check_graph(graph, {"x": 1})
 
 
+assert_type(engine.start(Data(1), run_id="a"), RunHandle)
+assert_type(engine.handle("a").result(timeout=1.0), RunResult)
+for event in engine.handle("a").events(after="cursor", follow=True):
+    assert_type(event, Event)
+engine.stream(run_id="a", answer=True)
+
+
 async def awaited() -> None:
+    assert_type(await engine.start({"x": 1}), RunResult)
+    async for each in engine.handle("a").answer(1, question="ask#0").events():
+        assert_type(each, Event)
     assert_type(await graph.arun(x=1), RunResult)
     assert_type(await graph.arun({"x": 1}, seed=3), RunResult)
 
@@ -126,6 +138,9 @@ async def awaited() -> None:
 
 plus(1, "no context")  # mypy: arg-type; pyright: reportArgumentType
 engine.run(5)  # mypy: arg-type; pyright: reportArgumentType
+engine.start(5)  # mypy: arg-type; pyright: reportArgumentType
+engine.handle("a").events(after=3)  # mypy: arg-type; pyright: reportArgumentType
+Engine(graph, publish="all")  # mypy: arg-type; pyright: reportArgumentType
 engine.run("x")  # mypy: arg-type; pyright: reportArgumentType
 engine.run([("x", 1)])  # mypy: arg-type; pyright: reportArgumentType
 route(5)  # mypy: call-overload; pyright: reportCallIssue

@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
-from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
+from clew.graph.hashes import graph_code, structure_hash
 from clew.graph.interface import Interface, read_interface, writers_of
 from clew.graph.names import names_of, nearest, similar
 from clew.graph.node import Node, Param, as_node
@@ -89,6 +90,7 @@ class Graph:
         self.selected = None
         self.unselected = frozenset()
         self._topologies: dict[frozenset[str], Topology] = {}
+        self._engine: Any = None  # kept by `clew.runtime.engine.passing`
         annotations = [p.annotation for node in self.nodes.values() for p in node.params]
         annotations += [node.returns for node in self.nodes.values()]
         register_classes([state, *annotations])
@@ -183,6 +185,7 @@ class Graph:
         graph = object.__new__(type(self))
         graph.__dict__.update({name: changes.get(name, getattr(self, name)) for name in fields})
         graph._topologies = {}
+        graph._engine = None
         return graph
 
     def as_node(
@@ -236,8 +239,11 @@ class Graph:
     @overload
     def describe(self, *, json: Literal[True]) -> dict[str, Any]: ...
     def describe(self, *, json: bool = False) -> str | dict[str, Any]:
-        """Describe the graph as text, or as plain data with ``json=True``."""
-        return describe(self) if json else describe_as_text(self)
+        """Describe the graph as text, or as plain data with ``json=True``; list what the code hashes do not cover."""
+        unhashed = graph_code(self).unhashed
+        if json:
+            return {**describe(self), "unhashed": {name: list(found) for name, found in unhashed.items()}}
+        return describe_as_text(self, unhashed)
 
     def draw(self, format: Literal["mermaid", "dot", "svg"] = "mermaid") -> str:
         """Draw the graph."""
@@ -250,15 +256,15 @@ class Graph:
         """A digest of nodes, values and links. A run can only be resumed with the same one."""
         return structure_hash(self)
 
-    @cached_property
+    @property
     def node_hashes(self) -> Mapping[str, str]:
-        """A digest of each node's code."""
-        return MappingProxyType({name: node_code_hash(node) for name, node in self.nodes.items()})
+        """A digest of each node's code, with the constants and functions that it names (``code_hashes.py``)."""
+        return graph_code(self).nodes
 
-    @cached_property
+    @property
     def code_hash(self) -> str:
         """A digest of the code of all nodes and reducers."""
-        return graph_code_hash(self)
+        return graph_code(self).digest
 
     @cached_property
     def depth(self) -> int:
@@ -347,6 +353,12 @@ _HABITS = {
     "stream": "Engine(graph).stream(values) yields the events",
     "astream": "Engine(graph).astream(values) yields the events",
 }
+
+
+def inside_event_loop() -> bool:
+    """Return whether the caller runs on an asyncio loop."""
+    asyncio = sys.modules.get("asyncio")  # importing it would be slow, and it is not needed
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def _used(nodes: Mapping[str, Node]) -> set[str]:

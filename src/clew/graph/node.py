@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from clew.errors import GraphError
+from clew.graph.joins import read_after
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
 from clew.graph.node_options import OPTIONS, NodeOptions, Targets
 from clew.graph.option_checks import check_bare, check_flag, check_renaming, check_side_effects, check_text
@@ -54,6 +55,8 @@ class Node:
     when: tuple[str, str] | None = None
     mode: Mode = "sync"
     after: tuple[str, ...] = ()
+    is_join: bool = False
+    """Whether all nodes of ``after`` have to run before each run of this one (`all_of`)."""
     eager: bool = False
     policy: NodePolicy = NodePolicy()
     side_effects: SideEffectPolicy = SideEffectPolicy()
@@ -259,6 +262,7 @@ def make_node(
     """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
+    earlier, is_join = read_after(after, f"after= of {where}")
     return FunctionNode(
         name=name,
         func=func,
@@ -271,7 +275,8 @@ def make_node(
         multi=check_flag(multi, f"multi= of {where}"),
         when=when,
         mode=mode_of(func),
-        after=names_of(after, f"after= of {where}"),
+        after=earlier,
+        is_join=is_join,
         eager=check_flag(eager, f"eager= of {where}"),
         policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
         side_effects=check_side_effects(side_effects, f"side_effects= of {where}"),

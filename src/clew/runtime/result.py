@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from clew import display
+from clew.engine.blockers import blockers
 from clew.engine.machine import Machine
 from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
@@ -90,6 +91,13 @@ class RunResult:
         }
 
     @property
+    def blocked(self) -> Mapping[str, tuple[Failure | Question, ...]]:
+        """The nodes that never ran because of failures or open questions, each with these."""
+        state = self._machine.root.working_state
+        found: list[Failure | Question] = [*self.failures, *self.questions]
+        return blockers(state.program, tuple(self.never_ran), found, state.failed) if found else {}
+
+    @property
     def metrics(self) -> SchedulerMetrics:
         """Counters of the whole run so far."""
         return self._totals().metrics()
@@ -135,10 +143,10 @@ class RunResult:
         error = self.error
         failed = f", error={_cut(safely(lambda: repr(error), line_of(error)))}" if error is not None else ""
         asked = f", questions={len(self.questions)}" if self.questions else ""
-        return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{failed}{asked}>"
+        return f"<RunResult {self.run_id!r}: {self.status} after {_steps(self.last_step)}{failed}{asked}>"
 
     def _repr_html_(self) -> str:
-        heading = f"Run {self.run_id!r}: {self.status} after {self.last_step} steps"
+        heading = f"Run {self.run_id!r}: {self.status} after {_steps(self.last_step)}"
         parts = [display.line(heading, display.VERDICTS.get(self.status, "warn"))]
         parts += [
             display.line(_cut(f"{failure}: {line_of(failure.error)}"), "bad") for failure in self.failures
@@ -149,6 +157,10 @@ class RunResult:
             parts.append(display.line(f"Answer with engine.resume({self.run_id!r}, answer=...)"))
         rows = [(display.cell(name), display.value_cell(value)) for name, value in self.values.items()]
         return display.page(*parts, display.table(("value", ""), rows))
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
 
 
 def _cut(text: str) -> str:

@@ -45,6 +45,7 @@ class EngineOptions(ScheduleOptions, total=False):
     max_steps: int
     durability: Durability
     lease: float
+    publish: bool
     import_string: str
     clock: Clock
 
@@ -77,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     check_mutation: bool = False
     durability: Durability = "sync"
     lease: float = 30.0
+    publish: bool = False  # store what nodes emit, for handles in other processes
     import_string: str = ""  # MODULE:GRAPH, stored with the runs
     clock: Clock = SYSTEM_CLOCK
 
@@ -116,8 +118,8 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
             raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
         if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise DefinitionError(f"seed must be an int or None, got {value!r}")
-        if name == "check_mutation" and not isinstance(value, bool):
-            raise DefinitionError(f"check_mutation must be True or False, got {value!r}")
+        if name in ("check_mutation", "publish") and not isinstance(value, bool):
+            raise DefinitionError(f"{name} must be True or False, got {value!r}")
         if name == "import_string" and not isinstance(value, str):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
         if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):

@@ -27,6 +27,7 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
+from clew.state.equality import equal
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
@@ -375,7 +376,7 @@ class GraphState:
         if not isinstance(other, GraphState):
             return NotImplemented
         return self is other or all(
-            mine == theirs for mine, theirs in zip(self._parts(), other._parts(), strict=True)
+            equal(mine, theirs) for mine, theirs in zip(self._parts(), other._parts(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]

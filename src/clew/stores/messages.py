@@ -24,6 +24,12 @@ RECENT = "SELECT run_id FROM runs ORDER BY id DESC LIMIT 500"
 """The runs among which `unknown` looks for similar names; the limit keeps an unknown id cheap in a large store."""
 
 
+def moved(thread: str, head: str | None) -> str:
+    """Return the message of ThreadMovedError."""
+    now = "does not exist" if head is None else f"has continued with run {head!r}"
+    return f"thread {thread!r} {now}; read its state with engine.thread({thread!r}), and try again"
+
+
 def unknown(run_id: str, recent: Iterable[Sequence[str]] = ()) -> UnknownRunError:
     """Return the error for a run that does not exist, with the most similar of the rows `recent`."""
     from difflib import get_close_matches  # only needed for errors
