@@ -76,6 +76,8 @@ DISPLAYS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Engine(Graph([work])).run({"a": 1}, progress=True)["b"], "work"),
     (lambda: Engine(Graph([work, later])).run({"a": 1}, progress=True)["c"], "later"),
     (lambda: asyncio.run(Engine(Graph([work, later])).arun({"a": 1}, progress=True))["c"], "later"),
+    (lambda: Engine(Graph([work])).run({"a": 1}, thread="t", progress=True)["b"], "work"),
+    (lambda: asyncio.run(Engine(Graph([work])).arun({"a": 1}, thread="t", progress=True))["b"], "work"),
     (lambda: Graph([work]).run({"a": 1}, progress=True)["b"], "work"),
     (lambda: dependencies().pull("total", progress=True), "total"),
     (lambda: asyncio.run(dependencies().apull("total", progress=True)), "total"),

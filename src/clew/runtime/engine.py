@@ -121,12 +121,12 @@ class Engine:
                 return execution.drive(hold, opening)
             for pause in pauses(turn):
                 try:
-                    return execution.drive(hold, self._turn(thread, values, hold, turn))
+                    return execution.drive(hold, self._turn(thread, values, hold, turn, listener))
                 except ThreadBusyError:
                     if hold.session is not None:
                         raise  # a node raised it
                 time.sleep(pause)
-            return execution.drive(hold, self._turn(thread, values, hold, turn))
+            return execution.drive(hold, self._turn(thread, values, hold, turn, listener))
 
     async def arun(
         self,
@@ -142,21 +142,26 @@ class Engine:
 
         execution = self._execution
         hold = execution.new_hold(run_id)
-        if thread is None and not turn:
-            with showing(progress) as listener:
+        with showing(progress) as listener:
+            if thread is None and not turn:
                 opening = partial(self._opener.new, values, hold.run_id, listener, owner=hold.owner)
                 return await execution.adrive(hold, opening, at_once=True)
-        for pause in pauses(turn):
-            try:
-                return await execution.adrive(hold, self._turn(thread, values, hold, turn))
-            except ThreadBusyError:
-                if hold.session is not None:
-                    raise  # a node raised it
-            await asyncio.sleep(pause)
-        return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+            for pause in pauses(turn):
+                try:
+                    return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener))
+                except ThreadBusyError:
+                    if hold.session is not None:
+                        raise  # a node raised it
+                await asyncio.sleep(pause)
+            return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener))
 
     def _turn(
-        self, thread: str | None, values: Values | None, hold: Hold, options: TurnOptions
+        self,
+        thread: str | None,
+        values: Values | None,
+        hold: Hold,
+        options: TurnOptions,
+        listener: Listener | None,
     ) -> Callable[[], Session]:
         if thread is None:
             raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
@@ -166,6 +171,7 @@ class Engine:
             values,
             hold.run_id,
             hold.owner,
+            listener,
             resume=self._resume_here,
             is_live=self._live.__contains__,
             drop=options.get("drop", False),
