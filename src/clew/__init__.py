@@ -22,6 +22,7 @@ import typing as _typing
 from clew.errors import ClewError
 from clew.graph import (
     END,
+    Cache,
     Command,
     Context,
     Graph,
@@ -30,6 +31,7 @@ from clew.graph import (
     RetryPolicy,
     Send,
     SideEffectPolicy,
+    all_of,
     ifelse,
     interrupt,
     node,
@@ -38,6 +40,12 @@ from clew.graph import (
 from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, append, merge, register_type
 
 if _typing.TYPE_CHECKING:
+    from clew import engine as engine
+    from clew import explore as explore
+    from clew import incremental as incremental
+    from clew import runtime as runtime
+    from clew import stores as stores
+    from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import (
         Checkpoint,
@@ -48,12 +56,14 @@ if _typing.TYPE_CHECKING:
         SchedulerState,
         result_of,
     )
+    from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cache",
     "Checkpoint",
     "ClewError",
     "Command",
@@ -72,6 +82,7 @@ __all__ = [
     "PostgresStore",
     "ReplayReport",
     "RetryPolicy",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",
@@ -80,6 +91,7 @@ __all__ = [
     "SideEffectPolicy",
     "StoredObject",
     "Unchanged",
+    "all_of",
     "append",
     "ifelse",
     "interrupt",
@@ -98,6 +110,7 @@ _LATER = {
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay",
+    "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 
@@ -105,15 +118,17 @@ _LATER = {
 _PARTS = ("engine", "explore", "incremental", "runtime", "stores", "testing")
 
 
-def __getattr__(name: str) -> _typing.Any:
-    from importlib import import_module
+if not _typing.TYPE_CHECKING:  # a type checker reports an unknown name
 
-    if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
-        return import_module(f"clew.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module 'clew' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return value
+    def __getattr__(name: str) -> _typing.Any:
+        from importlib import import_module
+
+        if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
+            return import_module(f"clew.{name}")
+        if name not in _LATER:
+            raise AttributeError(f"module 'clew' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -87,7 +87,7 @@ def test_a_question_is_answered_by_another_process(folder: Folder) -> None:
     assert "answer with: clew resume r --answer JSON" in done.stdout
     done = folder.clew("resume", "r", code=2)
     assert "waits for an answer" in done.stderr
-    assert "clew resume RUN --answer JSON" in done.stderr
+    assert "clew resume r --answer JSON" in done.stderr
     assert folder.json("resume", "r", "--answer", "true")["values"]["sent"] == "about rain"
 
 
@@ -110,6 +110,19 @@ def test_a_rerun_uses_again_what_is_unaffected(folder: Folder) -> None:
     folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
     assert folder.json("rerun", "r", "marks=3")["values"]["answer"] == "HI!!!"
     assert folder.lines("effects.log") == ["hi"]
+
+
+def test_a_rerun_runs_the_forced_nodes(folder: Folder) -> None:
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
+    again = folder.json("rerun", "r", "--force", "call", "--run-id", "s")
+    assert (again["values"]["answer"], folder.lines("effects.log")) == ("HI!", ["hi", "hi"])
+    assert (again["metrics"]["total_nodes_executed"], again["metrics"]["total_cache_hits"]) == (1, 1)
+    last = folder.json("show", "s")["checkpoints"][-1]["clew"]
+    assert last["cached"] == ["finish#0"]
+    assert "finish#0 (cached)" in folder.clew("show", "s").stdout
+    assert folder.json("why", "s", "answer")["cached"] is True
+    wrong = folder.clew("rerun", "r", "--force", "cal", code=2)
+    assert "did you mean 'call'?" in wrong.stderr
 
 
 def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:

@@ -8,8 +8,8 @@ recognized. The number does not count as an attempt: the outcome has that of the
 during a rescue, the resumed run makes the last attempt again. An error of the rescue fails the item; the error of the
 node is its context.
 
-These errors are final: an ambiguous call needs a person, and after a mutation a retry would see different inputs. A
-rescue also leaves alone cancellations and inputs whose class has changed.
+These errors are final: an ambiguous call needs a person, a value without an encoding stays one, and after a mutation a
+retry would see different inputs. A rescue also leaves alone cancellations and inputs whose class has changed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.engine.records import Failure, Outcome, Retry
 from clew.error_text import add_note, line_of, native, set_native
-from clew.errors import AmbiguousCallError, ClassChangedError, MutationError, RunCancelledError
+from clew.errors import AmbiguousCallError, ClassChangedError, EncodeError, MutationError, RunCancelledError
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.graph import RetryPolicy
 
-_FINAL = (AmbiguousCallError, MutationError)
+_FINAL = (AmbiguousCallError, EncodeError, MutationError)
 _NOT_RESCUED = (*_FINAL, RunCancelledError, ClassChangedError)
 
 

@@ -21,12 +21,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from clew.errors import GraphError
+from clew.graph.joins import read_after
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
-from clew.graph.option_checks import check_flag, check_renaming, check_side_effects, check_text
-from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
+from clew.graph.node_options import OPTIONS, NodeOptions, Targets
+from clew.graph.option_checks import check_cache, check_flag, check_renaming, check_side_effects, check_text
+from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
 from clew.graph.rescue import Rescue, read_rescue
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
 from clew.graph.subgraph import Subgraph
@@ -55,10 +57,12 @@ class Node:
     when: tuple[str, str] | None = None
     mode: Mode = "sync"
     after: tuple[str, ...] = ()
+    is_join: bool = False
+    """Whether all nodes of ``after`` have to run before each run of this one (`all_of`)."""
     eager: bool = False
     policy: NodePolicy = NodePolicy()
     side_effects: SideEffectPolicy = SideEffectPolicy()
-    cache: bool = False
+    cache: Cache | None = None
     cutoff: Callable[[Any, Any], bool] | None = None
     description: str = ""
     returns: Any = Any
@@ -116,7 +120,7 @@ class Node:
             mode=rescue.mode,
             policy=NodePolicy(timeout=self.policy.timeout),
             side_effects=SideEffectPolicy(),
-            cache=False,
+            cache=None,
             subgraph=None,
             rescue=None,
         )
@@ -170,36 +174,24 @@ class FunctionNode(Node, Generic[P, R]):
 
 
 @overload
-def node(func: Callable[P, R], /) -> FunctionNode[P, R]: ...
-@overload
 def node(
     func: Callable[P, R],
     /,
     *,
     output: str | Sequence[str] | None = ...,
     writes: str | Sequence[str] | None = ...,
-    goto: Any = ...,
+    goto: Targets | None = ...,
     cutoff: bool | Callable[[Any, Any], bool] | None = ...,
-    **options: Any,
+    **options: Unpack[NodeOptions],
 ) -> FunctionNode[P, R]: ...
 @overload
 def node(
     *,
     output: str | Sequence[str] | None = ...,
     writes: str | Sequence[str] | None = ...,
-    goto: Any = ...,
+    goto: Targets | None = ...,
     cutoff: bool | Callable[[Any, Any], bool] | None = ...,
-    name: str | None = ...,
-    after: Any = ...,
-    eager: bool = ...,
-    retry: int | RetryPolicy | Sequence[RetryPolicy] | None = ...,
-    timeout: float | None = ...,
-    policy: NodePolicy | None = ...,
-    rescue: Callable[..., Any] | None = ...,
-    side_effects: SideEffectPolicy | None = ...,
-    idempotency_key: Callable[..., str] | None = ...,
-    cache: bool = ...,
-    description: str | None = ...,
+    **options: Unpack[NodeOptions],
 ) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
 def node(
     func: Callable[..., Any] | None = None,
@@ -207,16 +199,15 @@ def node(
     *,
     output: str | Sequence[str] | None = None,
     writes: str | Sequence[str] | None = None,
-    goto: Any = None,
+    goto: Targets | None = None,
     cutoff: bool | Callable[[Any, Any], bool] | None = None,
-    **options: Any,
+    **options: Unpack[NodeOptions],
 ) -> Any:
     """Make a node from a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
     Options: ``name, after, eager, retry, timeout, policy, rescue, side_effects, idempotency_key, cache, cutoff,
-    description``. With ``cache=True`` an engine calls the function once for equal inputs (compared by their canonical
-    encoding) and reuses the result, in the same run and in later ones. A node that takes a Context, or an input
-    that cannot be encoded, is not cached.
+    description``. With ``cache=True`` or ``cache=Cache(ttl=..., key=...)``, the engine's store keeps the results, for
+    all runs and processes: equal code and equal inputs (by their canonical encoding) have one result.
     """
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
@@ -243,13 +234,6 @@ def node(
         )
 
     return decorate if func is None else decorate(func)
-
-
-OPTIONS = (
-    *("name", "after", "eager", "retry", "timeout", "policy", "rescue", "side_effects"),
-    *("idempotency_key", "cache", "description"),
-)
-"""The options of all kinds of nodes."""
 
 
 def check_options(options: Mapping[str, Any], where: str, own: Sequence[str] = ()) -> None:
@@ -287,13 +271,14 @@ def make_node(
     rescue: Callable[..., Any] | None = None,
     side_effects: SideEffectPolicy | None = None,
     idempotency_key: Callable[..., str] | None = None,
-    cache: bool = False,
+    cache: bool | Cache = False,
     description: str | None = None,
 ) -> FunctionNode[P, R]:
     """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
     params = read_params(func, where) if params is None else params
+    earlier, is_join = read_after(after, f"after= of {where}")
     return FunctionNode(
         name=name,
         func=func,
@@ -306,11 +291,12 @@ def make_node(
         multi=check_flag(multi, f"multi= of {where}"),
         when=when,
         mode=mode_of(func),
-        after=names_of(after, f"after= of {where}"),
+        after=earlier,
+        is_join=is_join,
         eager=check_flag(eager, f"eager= of {where}"),
         policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
         side_effects=check_side_effects(side_effects, f"side_effects= of {where}"),
-        cache=check_flag(cache, f"cache= of {where}"),
+        cache=check_cache(cache, f"cache= of {where}"),
         cutoff=cutoff,
         description=_first_line(func)
         if description is None

@@ -1,4 +1,4 @@
-"""Policies of nodes: timeouts, retries and side effects.
+"""Policies of nodes: timeouts, retries, caching and side effects.
 
 A policy is validated when it is created:
 
@@ -132,6 +132,25 @@ class NodePolicy:
         if found is None:
             return ()
         return (found,) if isinstance(found, RetryPolicy) else found
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keep the results of a node in the engine's store: ``@node(cache=Cache(ttl=3600))``.
+
+    Args:
+        ttl: Seconds after which a result is computed again. None keeps it until ``engine.clear_cache()``.
+        key: A function of the node's inputs. What it returns identifies the result instead of the inputs.
+    """
+
+    ttl: float | None = None
+    key: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.ttl is not None and (not _is_duration(self.ttl) or self.ttl <= 0):
+            raise PolicyError(f"ttl: expected a number of seconds > 0 or None, got {self.ttl!r}.")
+        if self.key is not None and not callable(self.key):
+            raise PolicyError(f"key: expected a function of the node's inputs or None, got {self.key!r}.")
 
 
 @dataclass(frozen=True)

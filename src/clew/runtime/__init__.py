@@ -7,5 +7,15 @@ from clew.runtime.events import Event
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import SchedulerMetrics
 from clew.runtime.result import RunResult, SchedulerState, result_of
+from clew.runtime.settings import EngineOptions
 
-__all__ = ["Checkpoint", "Engine", "Event", "RunResult", "SchedulerMetrics", "SchedulerState", "result_of"]
+__all__ = [
+    "Checkpoint",
+    "Engine",
+    "EngineOptions",
+    "Event",
+    "RunResult",
+    "SchedulerMetrics",
+    "SchedulerState",
+    "result_of",
+]

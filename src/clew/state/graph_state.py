@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from reprlib import Repr
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +27,8 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
+from clew.state.display import ShortRepr
+from clew.state.equality import equal
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
@@ -376,17 +377,17 @@ class GraphState:
         if not isinstance(other, GraphState):
             return NotImplemented
         return self is other or all(
-            mine == theirs for mine, theirs in zip(self._parts(), other._parts(), strict=True)
+            equal(mine, theirs) for mine, theirs in zip(self._parts(), other._parts(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        brief = Repr()
-        brief.maxother = brief.maxstring = 60  # characters
+        short = ShortRepr()
+        short.maxother = short.maxstring = 60  # characters
         versions = self._ordered_versions()
         shown = [
-            f"{name}={brief.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
+            f"{name}={short.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
         ]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -16,6 +17,8 @@ from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.runtime.log.run_rows import opened_row
 from clew.runtime.review.json_documents import checkpoint_json
+
+_ITEMS = 40  # columns for the items of a step
 
 
 def register(app: typer.Typer) -> None:
@@ -98,11 +101,32 @@ def _collect(
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
-                f"{indent}{' '.join(checkpoint.items)}" if checkpoint.items else f"{indent}-",
+                f"{indent}{items_text(checkpoint.items, checkpoint.cached) or '-'}",
                 values,
             )
         )
         before = versions
+
+
+def items_text(paths: Sequence[str], cached: Sequence[str] = ()) -> str:
+    """Return the items of a step in a few words: a batch of more than three is one word with its number of items."""
+    hits = set(cached)
+    batches: dict[str, list[str]] = {}
+    for path in paths:
+        batches.setdefault(path[: path.rindex("[")] if path.endswith("]") else path, []).append(path)
+    words: list[tuple[str, int]] = []
+    for batch, items in batches.items():
+        if len(items) > 3:
+            number = len(hits.intersection(items))
+            words.append((f"{batch} ×{len(items)}{f' ({number} cached)' if number else ''}", len(items)))
+        else:
+            words += [(f"{path} (cached)" if path in hits else path, 1) for path in items]
+    shown, rest = words[0][0] if words else "", len(paths) - (words[0][1] if words else 0)
+    for word, number in words[1:]:
+        if len(shown) + len(word) >= _ITEMS:
+            break
+        shown, rest = f"{shown} {word}", rest - number
+    return f"{shown} (and {rest} more)" if rest else shown
 
 
 def _say_state(checkpoint: Checkpoint) -> None:
@@ -112,7 +136,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        say_line(f"items: {' '.join(checkpoint.items)}")
+        say_line(f"items: {items_text(checkpoint.items, checkpoint.cached)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request
@@ -122,4 +146,4 @@ def _say_state(checkpoint: Checkpoint) -> None:
         )
         say_line(f"{call.path} called {call.name}({asked}) -> {came}")
     following = [item.path for item in checkpoint.frontier]
-    say_line(f"next: {' '.join(following) or 'nothing'}")
+    say_line(f"next: {items_text(following) or 'nothing'}")

@@ -26,12 +26,13 @@ from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
 from clew.errors import ClewError, NodeTimeoutError, OutputError, RunCancelledError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
-from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
-from clew.runtime.calls.host import SLEPT, Host
+from clew.runtime.calls.cache import ResultCache
+from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.drivers.timers import Timer, matters
-from clew.runtime.events import Event, Listeners
+from clew.runtime.drivers.publisher import publish
+from clew.runtime.drivers.timers import Timer, matters, slept
+from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.call_records import Recall
 from clew.runtime.log.metrics import Measured, Totals
 from clew.state import GraphState
@@ -68,9 +69,11 @@ class Session(Host):
     lost: BaseException | None = None  # set if another process has taken the run over
     earlier = Totals()  # totals of earlier resumptions
     measured = 0  # number of the `Measured` record of this resumption
+    heard_by: Listener | None = None  # added by a handle
     reuse: ResultReuse | None = None
     queued_attempts: QueuedAttempts | None = None  # attempts on an executor with a queue
     sleeping_nodes: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
+    emitted = 0  # number of the last published data
     off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
     _recorder: Recorder | None = None
@@ -85,7 +88,7 @@ class Session(Host):
         recall: Recall | None = None,
         resumption: int | None = None,
         listeners: Listeners | None = None,
-        cache: Cache | None = None,
+        cache: ResultCache | None = None,
     ) -> None:
         super().__init__(run_id, machine, settings)
         self._recall = recall
@@ -103,7 +106,7 @@ class Session(Host):
         self._numbers = itertools.count()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
-        self._keys: dict[Item, str] = {}  # of running cached nodes
+        self.cache_keys: dict[Item, str] = {}  # of running cached nodes
         is_plain = cache is None and not machine.options.step_by_step
         self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
 
@@ -150,17 +153,12 @@ class Session(Host):
                     machine.wake(item)
                 return True
         if self.reuse is not None and (outcome := self.reuse.find(item)) is not None:
+            machine.counters.cached += 1
             machine.adopt(item, outcome, cached=True)
             return True
-        key = key_of(item) if self.cache is not None and item.node.cache else None
-        if key is None or self.cache is None:
+        if self.cache is None or item.node.cache is None or self.off_loop is not None:
             return False
-        value = self.cache.get(key)
-        if value is NO_RESULT:
-            self._keys[item] = key
-            return False
-        machine.finish(item, value, self.clock.time(), cached=True)
-        return True
+        return self.cache.settle(self, item)
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -210,9 +208,9 @@ class Session(Host):
             if type(value) is CoroutineType and item.node.mode == "sync":
                 value.close()
                 self.machine.fail(item, _forgotten_await(item), started, duration)
+            elif self.cache is not None and (unfit := self.cache.keep(self, item, value)) is not None:
+                self.machine.fail(item, unfit, started, duration)
             else:
-                if self.cache is not None and item.node.cache and item in self._keys:
-                    self.cache.put(self._keys.pop(item), value)
                 if self._statements or self.writer.attached:
                     self.writer.attach(
                         (item.path, item.frame.epoch), self._statements.pop((item, attempt), ())
@@ -354,17 +352,7 @@ class Session(Host):
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """Implement `ctx.sleep`: async nodes await it, sync nodes block their thread."""
-        if item.node.mode in ("async", "async_generator"):
-            from clew.runtime.drivers.sleep import asleep
-
-            return asleep(self, seconds)
-        if not self.clock.virtual:
-            threading.Event().wait(seconds)
-        elif self.sleeping_nodes is None or threading.get_ident() == self.thread:
-            self.clock.advance(self.clock.monotonic() + seconds)
-        else:
-            self.sleeping_nodes.sleep(item, attempt, seconds)
-        return SLEPT
+        return slept(self, item, attempt, seconds)
 
     # -- output -----------------------------------------------------------------------------------------
 
@@ -410,14 +398,18 @@ class Session(Host):
         """Return whether the lease may have expired."""
         return self.renew is not None and time.monotonic() - self.renewed > self.settings.lease
 
+    def listen(self, listener: Listener) -> None:
+        """Add a listener, from any thread. If the session had none, it gets only events that nodes send."""
+        self._listeners = Listeners((*(self._listeners or ()), listener))
+
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
+        if kind == "emitted" and self.settings.publish and self.writer.encodes and item.live:
+            data["number"] = publish(self, item, **data)
         if self._listeners:
-            event = Event(
-                kind, self.run_id, item.step, item.path, self.clock.time(), {"node": item.node.name, **data}
-            )
+            now, data = self.clock.time(), {"node": item.node.name, **data}
             with self._lock:
-                self._new_events.append(event)
+                self._new_events.append(Event(kind, self.run_id, item.step, item.path, now, data))
             if threading.get_ident() == self.thread:
                 self._flush_all()  # send a chunk of an inline node now, not when the node ends
             elif self.wake_driver is not None:
@@ -479,10 +471,11 @@ class Session(Host):
             for event in unsent:
                 listeners.send(event)
 
-    def announce(self, kind: Any, step: int, **data: Any) -> None:
+    def announce(self, kind: Any, step: int, now: float | None = None, **data: Any) -> None:
         """Send an event about the run as a whole."""
         assert self._listeners is not None
-        self._listeners.send(Event(kind, self.run_id, step, "", self.clock.time(), data))
+        now = self.clock.time() if now is None else now
+        self._listeners.send(Event(kind, self.run_id, step, "", now, data))
 
     @property
     def listening(self) -> bool:

@@ -21,6 +21,7 @@ resume      ""                  a count        a resume after a failure
 accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
                                                were added after the run began
 measured    ""                  a count        the counters of a resumption
+published   ""                  a count        data of ``ctx.emit``; only the last `MOST_PUBLISHED` are stored
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -86,6 +87,23 @@ class AcceptedChanges(msgspec.Struct, frozen=True):
     filled: Filled = {}
 
 
+class PublishedData(msgspec.Struct, frozen=True):
+    """Data that a node published with ``ctx.emit``, after step `after` of the run and before the next one."""
+
+    n: int
+    path: str
+    node: str
+    name: str
+    data: Any
+    step: int  # of the item, in its frame
+    after: int
+    time: float
+
+
+MOST_PUBLISHED = 1_000
+LARGEST_PUBLISHED = 64 * 1024  # bytes; larger data would become blobs, which are stored as long as the run
+
+
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
@@ -115,8 +133,8 @@ class Decoding(Protocol):
 Encoded = tuple[str, int, Any]
 """The path, the number and the body of an entry."""
 
-Need = Literal["always", "open", "last"]
-"""Which entries of a kind a resume reads: all, those of items without a committed step, or only the last one."""
+Need = Literal["always", "open", "last", "never"]
+"""Which entries of a kind a resume reads: all, those of items without a committed step, only the last one, or none."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -261,6 +279,11 @@ def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
     return "", accepted.n, [*body, filled] if filled else body
 
 
+def _encode_published(data: PublishedData, out: Encoding) -> Encoded:
+    stored = out.value(data.data, f"data emitted at {data.path}")
+    return "", data.n, [data.path, data.node, data.name, stored, data.step, data.after, data.time]
+
+
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
     raise TypeError("a snapshot is not a record; encode it with clew.runtime.log.snapshots")
 
@@ -337,6 +360,16 @@ MEASURED = Kind(
     lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
     lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
+PUBLISHED = Kind(
+    "published",
+    PublishedData,
+    "pieces of published data",
+    "never",
+    None,
+    _encode_published,
+    lambda entry, body, into: PublishedData(entry.n, *body),
+    is_temporary=True,
+)
 SNAPSHOT = Kind(
     "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None
 )
@@ -355,6 +388,7 @@ _TABLE = (
     RESUME,
     ACCEPTED,
     MEASURED,
+    PUBLISHED,
     SNAPSHOT,
 )
 KINDS = {kind.name: kind for kind in _TABLE}
