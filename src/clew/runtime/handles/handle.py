@@ -151,12 +151,16 @@ class RunHandle:
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def result(self, timeout: float | None = None) -> RunResult:
-        """Wait until the run stops, and return its result. Raise TimeoutError after `timeout` seconds."""
+    def result(self, timeout: float | None = None, *, check: bool | None = None) -> RunResult:
+        """Wait until the run stops, and return its result, or raise its error as `Engine.run` does.
+
+        Raises TimeoutError after `timeout` seconds. The run then continues.
+        """
         if inside_event_loop():
             raise RunError("result() would block the running event loop; await the handle instead")
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
             raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
+        checked = self._handles.execution.check_of(check)
         until = None if timeout is None else time.monotonic() + timeout
         waiting = _Waiting(self)
         while (found := waiting.look()) is None:
@@ -167,7 +171,7 @@ class RunHandle:
                 waiting.job.wait(left)
             else:
                 time.sleep(waiting.delay if left is None else min(left, waiting.delay))
-        self._handles.execution.check_of(None)(found)
+        checked(found)
         return found
 
     def __await__(self) -> Generator[Any, None, RunResult]:
