@@ -15,8 +15,7 @@ import typer
 from clew.cli.commands.replay import report
 from clew.cli.options import IdOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.output import CommandError, count, note, say, say_json, say_table
-from clew.cli.progress import progress
-from clew.cli.run_output import id_of
+from clew.cli.run_output import id_of, progress
 
 # Every `clew --help` imports this module, so the pipeline is imported on first use.
 if TYPE_CHECKING:
