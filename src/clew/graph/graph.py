@@ -277,6 +277,7 @@ class Graph:
         """Whether any node, at any depth, is an async function."""
         return any(
             node.mode in ("async", "async_generator")
+            or (node.rescue is not None and node.rescue.mode == "async")
             or (node.subgraph is not None and node.subgraph.graph.has_async_nodes)
             for node in self.nodes.values()
         )
@@ -285,7 +286,7 @@ class Graph:
     def has_cached_nodes(self) -> bool:
         """Whether any node, at any depth, is cached."""
         return any(
-            node.cache or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
+            node.cache is not None or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
             for node in self.nodes.values()
         )
 

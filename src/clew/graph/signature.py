@@ -29,7 +29,7 @@ from clew.errors import GraphError
 from clew.graph.context import Context
 
 Mode = Literal["sync", "async", "generator", "async_generator"]
-ParamKind = Literal["value", "state", "context"]
+ParamKind = Literal["value", "state", "context", "error"]  # "error": the exception that a rescue gets
 
 
 @final

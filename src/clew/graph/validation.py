@@ -230,7 +230,26 @@ def _joins_can_start(view: ValidationContext) -> None:
 def _key_functions_take_known_values(view: ValidationContext) -> None:
     for node in view.nodes.values():
         if node.policy.idempotency_key_func is not None:
-            wanted_by_key(node)
+            wanted_by_key(node, node.policy.idempotency_key_func, "idempotency_key")
+        if node.cache is not None and node.cache.key is not None:
+            wanted_by_key(node, node.cache.key, "Cache(key=...)")
+
+
+def _cached_nodes_have_a_key(view: ValidationContext) -> None:
+    for node in view.nodes.values():
+        if node.cache is None:
+            continue
+        if node.subgraph is not None:
+            raise GraphError(
+                f"{node.name!r} is a subgraph, so it cannot be cached; cache the nodes inside it."
+            )
+        if node.kind == "interrupt":
+            raise GraphError(f"{node.name!r} asks a person, so it cannot be cached; remove cache=.")
+        if node.cache.key is None and any(param.kind == "context" for param in node.params):
+            raise GraphError(
+                f"{node.name!r} is cached and takes a Context, so equal inputs may have different results; remove the "
+                "Context, or name what identifies a result with cache=Cache(key=...)."
+            )
 
 
 def _cycles_settle(view: ValidationContext) -> None:
@@ -328,6 +347,7 @@ CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _joins_can_start,
     _types_agree,
     _key_functions_take_known_values,
+    _cached_nodes_have_a_key,
     _cycles_settle,
     _selections_off_a_loop_last,
 )

@@ -1,7 +1,8 @@
 """Engine: the facade that runs graphs and manages their runs.
 
 `RunOpener` opens runs, `RunExecution` drives them, `RunInspection` reads them. A method that runs nodes and its twin
-for event loops open the same session; only the driver differs. A failed run is returned, not raised.
+for event loops open the same session; only the driver differs. They raise the error of a failed run unless
+``check=False``.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Engine:
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
     Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
-    loop (a notebook), which they block.
+    loop (a notebook), which they block. If the run fails, they raise the error of the node (`clew.result_of` gives the
+    result behind it), and `RunCancelledError` if it is cancelled. With ``check=False``, which is also an option of the
+    engine, they return the result instead.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
         progress: bool = False,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
@@ -118,15 +122,15 @@ class Engine:
         with showing(progress) as listener:
             if thread is None and not turn:
                 opening = partial(self._opener.new, values, hold.run_id, listener, None, hold.owner)
-                return execution.drive(hold, opening)
+                return execution.drive(hold, opening, check)
             for pause in pauses(turn):
                 try:
-                    return execution.drive(hold, self._turn(thread, values, hold, turn, listener))
+                    return execution.drive(hold, self._turn(thread, values, hold, turn, listener), check)
                 except ThreadBusyError:
                     if hold.session is not None:
                         raise  # a node raised it
                 time.sleep(pause)
-            return execution.drive(hold, self._turn(thread, values, hold, turn, listener))
+            return execution.drive(hold, self._turn(thread, values, hold, turn, listener), check)
 
     async def arun(
         self,
@@ -134,6 +138,7 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
         progress: bool = False,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
@@ -145,15 +150,16 @@ class Engine:
         with showing(progress) as listener:
             if thread is None and not turn:
                 opening = partial(self._opener.new, values, hold.run_id, listener, owner=hold.owner)
-                return await execution.adrive(hold, opening, at_once=True)
+                return await execution.adrive(hold, opening, check, at_once=True)
             for pause in pauses(turn):
                 try:
-                    return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener))
+                    turned = self._turn(thread, values, hold, turn, listener)
+                    return await execution.adrive(hold, turned, check)
                 except ThreadBusyError:
                     if hold.session is not None:
                         raise  # a node raised it
                 await asyncio.sleep(pause)
-            return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener))
+            return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener), check)
 
     def _turn(
         self,
@@ -180,7 +186,7 @@ class Engine:
     def _resume_here(self, run_id: str) -> None:
         """Resume a run in this thread, which is not one of an event loop."""
         hold = Hold(run_id)
-        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False))
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False), False)
 
     def thread(self, name: str) -> Thread:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
@@ -210,12 +216,13 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
+        check: bool | None = None,
     ) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
 
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
-        return self._handles.stream(values, run_id, answer, answers, resume)
+        return self._handles.stream(values, run_id, answer, answers, resume, check)
 
     async def astream(
         self,
@@ -225,9 +232,10 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
+        check: bool | None = None,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
-        events = self._handles.astream(values, run_id, answer, answers, resume)
+        events = self._handles.astream(values, run_id, answer, answers, resume, check)
         try:
             async for event in events:
                 yield event
@@ -241,11 +249,12 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
     ) -> RunResult:
         """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def aresume(
         self,
@@ -254,11 +263,12 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def fork(
         self,
@@ -269,6 +279,7 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values.
 
@@ -278,7 +289,7 @@ class Engine:
         opening = partial(
             self._opener.forked, parent, step, values, hold.run_id, hold.owner, self._opener.move_of(thread)
         )
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def afork(
         self,
@@ -289,6 +300,7 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
@@ -297,23 +309,40 @@ class Engine:
             move = self._opener.move_of(thread)
             return self._opener.forked(parent, step, values, hold.run_id, hold.owner, move)
 
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def rerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        check: bool | None = None,
+        force: Sequence[str] = (),
     ) -> RunResult:
-        """Run again from the start, with changed values or code, and reuse the results that are still valid."""
+        """Run again from the start, with changed values or code, and reuse the results that are still valid.
+
+        Nodes in `force` run even if nothing has changed; name those of subgraphs by path, ``"sub/ask"``.
+        """
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
-        return self._execution.drive(hold, opening)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
+        return self._execution.drive(hold, opening, check)
 
     async def arerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        check: bool | None = None,
+        force: Sequence[str] = (),
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
-        return await self._execution.adrive(hold, opening)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
+        return await self._execution.adrive(hold, opening, check)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
@@ -426,6 +455,12 @@ class Engine:
     ) -> list[str]:
         """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
         return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
+
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
+        if node is not None and not isinstance(node, str):
+            raise InputError(f"node: expected the name of a node or None, got {node!r}")
+        return self.store.clear_cache(node)
 
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
         """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""

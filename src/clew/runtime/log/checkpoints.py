@@ -52,6 +52,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The recorded calls of the items of this step, also in their subgraphs."""
     labels: tuple[str, ...] = ()
     """All labels of this step; `label` is the first one."""
+    cached: tuple[str, ...] = ()
+    """Those of `items` whose result was cached, or reused by a rerun."""
     _origin: Origin | None = None
 
     @property

@@ -8,7 +8,7 @@ listed.
 
 A failed item is called as its last attempt, and has to fail with the same error. Errors that cannot be reproduced are
 not checked: timeouts, ambiguous calls, values that could not be stored, and inputs that changed while the node ran. An
-item whose update a reducer rejected has to return.
+item whose update a reducer rejected has to return. Of a rescued item, neither the node nor its rescue is called.
 
 Custom reducers are not called, because steps contain their results. A changed reducer is a difference by itself.
 
@@ -155,14 +155,14 @@ class Replayer:
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         # failures of the step that was not committed
-        self._failed = {failure.path: failure for failure in log.row.failures if failure.node}
+        self._failed = {each.path: each for each in log.row.failures if each.node and not each.rescued}
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
-        prior_work = PriorWork(answers=log.answers, attempts=log.attempts, retraced=self._steps)
+        prior_work = PriorWork(log.rescued(), log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, prior_work)
         self._host = _ReplayHost(log.row.run_id, self._machine, settings, self._recordings)
 
@@ -355,7 +355,7 @@ class Replayer:
         Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored.
         """
         last = self._log.start.step + len(self._log.steps)
-        failed = [path for path, outcome in self._outcomes.items() if outcome.error is not None]
+        failed = [path for path, each in self._outcomes.items() if each.error is not None or each.rescued]
         around = [path for failure in self._failed.values() for path in failure.around]
         over = tuple(
             f"{path}{end}" for path in (*self._broken, *self._failed, *around, *failed) for end in "/["

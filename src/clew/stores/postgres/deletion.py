@@ -1,4 +1,4 @@
-"""Deleting a run from PostgreSQL: its row, its log, and the blobs that no other run uses."""
+"""Deleting a run from PostgreSQL: its row, its log, and the blobs that nothing else uses."""
 
 from __future__ import annotations
 
@@ -29,10 +29,15 @@ def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
         move_back(cursor, run_id)
         cursor.execute("DELETE FROM steps WHERE run = %s", found)
         cursor.execute("DELETE FROM log WHERE run = %s", found)
-        digests = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
-        if digests:
-            # No other transaction may start to use a blob between the check and the deletion.
-            cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
-            cursor.execute(_BLOBS, ([digest for (digest,) in digests],))
+        used = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
+        drop_unused(cursor, [digest for (digest,) in used])
         cursor.execute("DELETE FROM origins WHERE run = %s", found)
         cursor.execute("DELETE FROM runs WHERE id = %s", found)
+
+
+def drop_unused(cursor: Cursor, digests: list[str]) -> None:
+    """Delete those blobs that neither a run nor a cached result uses any more."""
+    if digests:
+        # No other transaction may start to use a blob between the check and the deletion.
+        cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute(_BLOBS, (digests,))

@@ -23,7 +23,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
-from clew.stores.postgres import threads
+from clew.stores.postgres import results, threads
 from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.deletion import delete_run
@@ -431,13 +431,16 @@ class PostgresStore(MarkedStore):
             raise StoreCorruptError(lost_content(digest, self._link.name, is_there=bool(found)))
         return bytes(found[0][0])
 
+    cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
+
     # -- the server --------------------------------------------------------------------------------------
 
     def check(self) -> Iterator[str]:
         """Read and verify everything, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
         digests = self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
-        yield from problems([*names, *((self.blob, digest) for (digest,) in digests)])
+        names += [(self.blob, digest) for (digest,) in digests]
+        yield from problems([*names, *((self.cached, key) for key in results.result_keys(self._link))])
 
     def close(self) -> None:
         """Close the connections and release the runs of this store."""
