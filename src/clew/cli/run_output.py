@@ -6,7 +6,8 @@ import os
 import re
 import secrets
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -33,11 +34,18 @@ def id_of(given: str | None, name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 
 
+@contextmanager
+def progress() -> Iterator[tuple[Listener, ...]]:
+    """Return the listeners that show progress: one on a terminal, otherwise none."""
+    with showing(progress=True) as listener:
+        yield () if listener is None else (listener,)
+
+
 def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
     """Run something with progress, print the result and return the exit code."""
     try:
-        with showing(progress=True) as listener:
-            result = verb(make(() if listener is None else (listener,)))
+        with progress() as listeners:
+            result = verb(make(listeners))
     except KeyboardInterrupt:
         raise CommandError(
             f"run {run_id!r} was interrupted; finished steps are stored",
