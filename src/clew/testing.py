@@ -68,6 +68,8 @@ class Stepper:
         *,
         run_id: str | None = None,
         workers: int | None = None,
+        stop_before: Any = None,
+        stop_after: Any = None,
         **options: Any,
     ) -> None:
         most: Any = workers
@@ -79,7 +81,9 @@ class Stepper:
             self.engine = graph
         else:
             self.engine = Engine(graph, clock=options.pop("clock", VirtualClock()), **options)
-        self._session = self.engine.open_session(values, run_id)
+        self._session = self.engine.open_session(
+            values, run_id, stop_before=stop_before, stop_after=stop_after
+        )
         self._workers = workers
         self._running: dict[str, Item] = {}
         self._fill()

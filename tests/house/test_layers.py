@@ -33,6 +33,7 @@ runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
+runtime/updates
 runtime/inspection
 runtime/execution
 runtime/engine

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import frame_lifecycle, held_results, lookahead, rejected_updates, steps
+from clew.engine import edits, frame_lifecycle, held_results, lookahead, rejected_updates, steps, stops
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
 from clew.engine.merge import MergeFailure
@@ -73,6 +73,8 @@ class Machine:
         self.root = root = Frame(program, working, step=step, prefix="", order=(), owner=None)
         if prior_work is not None and prior_work.failures:
             root.failures.extend(prior_work.failures)
+        if options.edits:
+            edits.limit_lookahead(root, options.edits)
         if working.failed:
             root.failed.update(program.names[node] for node in working.failed)
             if not root.failures:
@@ -107,6 +109,8 @@ class Machine:
             return "failed" if root.state == "failed" or root.failed else "completed"
         if root.has_failed:
             return "failed"
+        if self.options.stops is not None and stops.is_paused(self._frames(root)):
+            return "paused"
         return "waiting" if self.questions() else "running"
 
     def questions(self) -> tuple[Question, ...]:
@@ -164,9 +168,8 @@ class Machine:
 
         If so, the plan of that step is undone; `open` plans it again.
         """
-        root, slot = self.root, self.slot
-        options = self.options
-        if options.listening or options.step_by_step:
+        root, slot, options = self.root, self.slot, self.options
+        if options.listening or options.step_by_step or options.stops is not None:
             return False
         if not self._is_planned and self._prior_work is None:
             self._is_planned = True
@@ -307,8 +310,7 @@ class Machine:
         if self._prior_work is None:
             return (), {}
         self._prior_work, outcomes = self._prior_work.without(frame.prefix, nodes)
-        begun = self._prior_work.begun(frame.prefix, nodes, frame.program.graph)
-        return outcomes, begun
+        return outcomes, self._prior_work.begun(frame.prefix, nodes, frame.program.graph)
 
     def start_attempt(self, path: str, attempt: int) -> None:
         """Set the number of the next attempt of the subgraph item at `path`."""
@@ -478,11 +480,8 @@ class Machine:
 
     def announce(self, open_step: OpenStep, batches: Sequence[Batch]) -> None:
         """Notify listeners that these batches are planned."""
-        nodes = [batch.node.name for batch in batches]
-        self.outbox.append(
-            Notification("step_planned", open_step.number, open_step.frame.prefix, {"nodes": nodes})
-        )
-        prefix = open_step.frame.prefix
+        nodes, prefix = [batch.node.name for batch in batches], open_step.frame.prefix
+        self.outbox.append(Notification("step_planned", open_step.number, prefix, {"nodes": nodes}))
         for batch in batches:
             path = prefix + item_path(batch.node.name, batch.visit, -1)
             self.outbox.append(

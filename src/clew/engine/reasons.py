@@ -10,13 +10,13 @@ steps with a working state without values, so no reducer is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from clew.engine.decisions import withdrawals
-from clew.engine.program import FORWARD, WOKEN, Program
+from clew.engine.program import Program
 from clew.engine.records import Outcome, Step
 from clew.engine.working_state import WorkingState
 from clew.errors import UnknownRunError
@@ -31,7 +31,7 @@ class Reason(msgspec.Struct, frozen=True):
     `instead_of` are the targets that the gate withdrew with this decision.
     """
 
-    kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside"]
+    kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside", "edited"]
     step: int
     path: str = ""
     value: str = ""
@@ -51,6 +51,9 @@ class Reason(msgspec.Struct, frozen=True):
                 return f"{self.path} selected it in step {self.step}{instead}"
             case "sent":
                 return f"{self.path} sent to it in step {self.step}{instead}"
+            case "edited":
+                what = repr(self.value) if self.value else self.path
+                return f"a person {'set' if self.value else 'made'} {what} by hand in step {self.step}"
             case "control":
                 return f"{self.path} ran before it, in step {self.step}"
         return f"{self.value!r} was set from outside before step {self.step + 1}"
@@ -97,6 +100,10 @@ def why(program: Program, lineage: RunLineage, target: str) -> Why:
         return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
     if last is not None:
         step, outcome = last
+        if outcome.by_hand:
+            value = "" if is_node else target
+            edited = Reason("edited", step.number, outcome.path, value)
+            return Why(target, outcome.node, outcome.path, step.number, (edited,))
         reasons = tuple(_reasons(program, lineage, step, outcome))
         return Why(target, outcome.node, outcome.path, step.number, reasons)
     start = lineage.start
@@ -167,6 +174,10 @@ def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) 
 
 
 def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: bool) -> Iterator[Reason]:
+    if done.by_hand and not done.node:
+        read = set(program.nodes[node].inputs).intersection(done.update)
+        yield from (Reason("edited", step.number, done.path, value) for value in sorted(read))
+        return
     source, name = program.index[done.node], program.names[node]
     for choice in done.decision or ():
         if isinstance(choice, Send):
@@ -195,7 +206,8 @@ class _Replaced:
         for step in lineage.steps:
             for after, names in lineage.outside[:-1]:  # the start state contains the last ones
                 if after == step.number - 1:
-                    _write_from_outside(working, names)
+                    for name in names:
+                        working.count_outside_write(name)
             for withdrawal in withdrawals(working, step.outcomes):
                 outcome = withdrawal.outcome
                 for choice in withdrawal.choices:
@@ -205,7 +217,8 @@ class _Replaced:
                         self._replacements[*decided, name, kind] = (step.number, outcome.path)
                 lost = [c.target if isinstance(c, Send) else c for c in withdrawal.lost]
                 self._instead[step.number, outcome.path] = tuple(dict.fromkeys(lost))
-            for node, start in working.starts({program.index[o.node]: None for o in step.outcomes}).items():
+            ran = {program.index[o.node]: None for o in step.outcomes if o.node}
+            for node, start in working.starts(ran).items():
                 if start.is_plain:
                     name = program.names[node]
                     first = next(o for o in step.outcomes if o.node == name)
@@ -230,17 +243,3 @@ class _Replaced:
         (step, path, _, kind), (later, other) = found[-1]
         what = "sent to it" if kind == "sent" else "selected it"
         return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"
-
-
-def _write_from_outside(working: WorkingState, names: Iterable[str]) -> None:
-    """Count a write of these values from outside, and wake the nodes that have read them."""
-    for name in names:
-        was_there = working.has(name)
-        working.versions[name] = working.versions.get(name, 0) + 1
-        for reader in () if was_there else working.program.needers.get(name, ()):
-            working.missing[reader] -= 1
-            working.update_due(reader)
-        for reader in working.program.outside_wakes.get(name, ()):
-            if working.visits[reader]:
-                working.wakes[reader] |= WOKEN | FORWARD
-                working.update_due(reader)

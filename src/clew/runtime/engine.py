@@ -12,6 +12,7 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from clew.engine.stops import read_stops
 from clew.errors import (
     ClewError,
     InputError,
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from clew.runtime.review.run_diff import RunDiff
     from clew.state import GraphState
     from clew.state.input_types import Values
+
+
+Nodes = str | Sequence[Any] | None
+"""Nodes where a run stops: names, paths into subgraphs such as ``sub/tool``, or the nodes themselves."""
 
 
 class Engine:
@@ -94,28 +99,57 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
-        """Run the graph on `values`, or continue from a state, until nothing is left to do."""
+    def run(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> RunResult:
+        """Run the graph on `values`, or continue from a state, until nothing is left to do.
+
+        The run pauses before the step that contains a node of `stop_before`, and after the step of one of `stop_after`.
+        """
         _outside_loop("run", "arun")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
         return self._execution.drive(hold, opening)
 
-    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
+    async def arun(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> RunResult:
         """`run` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
         return await self._execution.adrive(hold, opening, at_once=True)
 
-    def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
+    def stream(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
         _outside_loop("stream", "astream")
         execution = self._execution
         hold = execution.new_hold(run_id)
+        stops = read_stops(self.graph, stop_before, stop_after)
         events: SimpleQueue[Event | None] = SimpleQueue()
         free = partial(execution.free, hold)
         try:
-            session = hold.session = self._opener.new(values, hold.run_id, events.put, owner=hold.owner)
+            session = hold.session = self._opener.new(
+                values, hold.run_id, events.put, owner=hold.owner, stops=stops
+            )
             if self.graph.has_async_nodes:
                 import asyncio
 
@@ -133,7 +167,12 @@ class Engine:
             raise
 
     async def astream(
-        self, values: Values | None = None, *, run_id: str | None = None
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         import asyncio
@@ -147,6 +186,7 @@ class Engine:
             hold.run_id,
             lambda event: loop.call_soon_threadsafe(queue.put_nowait, event),
             owner=hold.owner,
+            stops=read_stops(self.graph, stop_before, stop_after),
         )
         events = streams.from_task(
             execution.adrive(hold, opening, at_once=True), queue, lambda: execution.stop(hold.session)
@@ -164,11 +204,17 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
-        """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
+        """Resume a run that failed, waits, is paused or was cancelled; return the result of a completed run.
+
+        A paused run passes the stop where it stands. It keeps its stops, unless new ones are given.
+        """
         _outside_loop("resume", "aresume")
         hold = Hold(run_id)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops)
         return self._execution.drive(hold, opening)
 
     async def aresume(
@@ -178,10 +224,13 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops)
         return await self._execution.adrive(hold, opening)
 
     def fork(
@@ -192,11 +241,14 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values."""
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, stops)
         return self._execution.drive(hold, opening)
 
     async def afork(
@@ -207,28 +259,75 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, stops)
         return await self._execution.adrive(hold, opening)
 
     def rerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """Run again from the start, with changed values or code, and reuse the results that are still valid."""
         _outside_loop("rerun", "arerun")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, stops)
         return self._execution.drive(hold, opening)
 
     async def arerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, stops)
         return await self._execution.adrive(hold, opening)
+
+    def update(
+        self,
+        run_id: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        as_node: str | None = None,
+        decision: Any = None,
+    ) -> RunResult:
+        """Commit one step by hand: `values` go through the reducers, as if `as_node` had written them.
+
+        The run is paused afterwards; `resume` continues it. For a gate, `decision` is what it decided. Without
+        `as_node`, the values are a change from outside, as in a fork. Open work that read a changed value is withdrawn.
+        """
+        return self._execution.updated(run_id, {} if values is None else values, as_node, decision)
+
+    async def aupdate(
+        self,
+        run_id: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        as_node: str | None = None,
+        decision: Any = None,
+    ) -> RunResult:
+        """`update` on a thread, for use on an event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.update, run_id, values, as_node=as_node, decision=decision)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
@@ -272,12 +371,20 @@ class Engine:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def open_session(self, values: Values | None = None, run_id: str | None = None) -> Session:
+    def open_session(
+        self,
+        values: Values | None = None,
+        run_id: str | None = None,
+        *,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> Session:
         """Open a run for a driver of your own; `close_session` ends it."""
         execution = self._execution
         hold = execution.new_hold(run_id)
         try:
-            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner)
+            stops = read_stops(self.graph, stop_before, stop_after)
+            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner, stops=stops)
             try:
                 session.writer.barrier()  # the caller may rely on the run being stored
             except ClewError:
@@ -340,7 +447,7 @@ class Engine:
         status: str | None = None,
         dry_run: bool = False,
     ) -> list[str]:
-        """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
+        """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""
         return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
 
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from clew.runtime.log.records import (
     ResumeRecord,
 )
 from clew.runtime.log.run_log import _TAKE
+from clew.runtime.log.stop_records import StopsRecord
 from clew.stores import Store
 
 SRC = Path(clew.__file__).parent
@@ -39,6 +40,7 @@ RECORDS = {
     LabelRecord,
     ResumeRecord,
     AcceptedChanges,
+    StopsRecord,
     Measured,
 }
 

@@ -62,8 +62,11 @@ def show(
         say_table(("step", "time", "label", "items", "values"), rows)
         if about["error"] is not None:
             say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
-        for question in engine.result(row.run_id).questions if row.status == "waiting" else ():
+        for question in engine.result(row.run_id).questions if row.status in ("waiting", "paused") else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")
+        if row.status == "paused" and chain:
+            following = [item.path for item in chain[-1].frontier]
+            say_line(f"paused before: {' '.join(following) or 'the end'}")
     return 0
 
 
@@ -94,11 +97,17 @@ def _collect(
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
-                f"{indent}{' '.join(checkpoint.items)}" if checkpoint.items else f"{indent}-",
+                indent + _items(checkpoint),
                 values,
             )
         )
         before = versions
+
+
+def _items(checkpoint: Checkpoint) -> str:
+    """Return the items of a step; a step by hand that stands for no node has none."""
+    named = [path for path in checkpoint.items if not path.startswith("#")]
+    return " ".join([*named, "(by hand)"] if checkpoint.by_hand else named) or "-"
 
 
 def _say_state(checkpoint: Checkpoint) -> None:
@@ -108,7 +117,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        say_line(f"items: {' '.join(checkpoint.items)}")
+        say_line(f"items: {_items(checkpoint)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request

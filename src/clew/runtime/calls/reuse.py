@@ -44,6 +44,7 @@ class ResultReuse:
             max_steps=settings.max_steps,
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
+            edits=log.edits,
         )
         machine = Machine.restore(
             program, log.start, options, PriorWork(attempts=log.attempts, retraced=log.steps_by_place())

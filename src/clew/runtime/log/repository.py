@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from clew.engine.records import Failure
+from clew.engine.stops import Stops
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
@@ -24,6 +25,7 @@ from clew.runtime.log.records import SNAPSHOT
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
 from clew.runtime.log.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
+from clew.runtime.log.stop_records import with_stops
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
 from clew.stores import RunRow, Store
@@ -61,6 +63,7 @@ class RunRepository:
         owner: str = "",
         lease: float = 0.0,
         on_conflict: str = "error",
+        stops: Stops | None = None,
         wait: bool = True,
         at_once: bool = False,
     ) -> int:
@@ -79,7 +82,7 @@ class RunRepository:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=GraphFingerprint(graph, on_conflict),
+            codes=with_stops(GraphFingerprint(graph, on_conflict), stops),
             description=graph,
             target=target,
         )
@@ -87,7 +90,7 @@ class RunRepository:
             self._store.create(row)
             return 0
         row.structure = graph.structure_hash
-        row.codes = kept_codes(graph, on_conflict)
+        row.codes = with_stops(kept_codes(graph, on_conflict), stops)
         row.description, described = description_of(graph)
         blobs: Blobs = {row.description: described}
         row.start_digest = start.digest

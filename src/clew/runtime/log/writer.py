@@ -34,7 +34,7 @@ from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.metrics import latency_of
-from clew.runtime.log.records import JOURNAL, is_own_step, with_epoch
+from clew.runtime.log.records import JOURNAL, QUESTION, is_own_step, with_epoch
 from clew.runtime.log.snapshots import snapshot_entry
 from clew.state import GraphState
 from clew.stores import LogEntry, Statement, Store, WouldWait
@@ -218,6 +218,8 @@ class LogWriter:
             elif type(record) is Withdrawn:
                 item = (record.path, record.epoch)
                 drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._finished.pop(item, ())]
+                for path in [path for path in self._asked if record.covers(path)]:
+                    drop.append((QUESTION.name, path, self._asked.pop(path).number))
                 continue
             elif self._finished and type(record) is Step:
                 for outcome in record.outcomes:

@@ -239,6 +239,7 @@ class Replayer:
             max_steps=settings.max_steps,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
+            edits=log.edits,
         )
         prior_work = PriorWork(answers=log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, prior_work)

@@ -121,7 +121,7 @@ class MemoryStore:
         ended = [
             run_id
             for run_id, run in self._runs.items()
-            if run.row.status not in ("running", "waiting") and run_id not in parents
+            if run.row.status not in ("running", "waiting", "paused") and run_id not in parents
         ]
         for run_id in ended[:excess]:
             self._drop(run_id)
