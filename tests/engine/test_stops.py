@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clew import Graph, node
 from clew.errors import InputError
 from clew.runtime import Engine, RunResult
 from clew.testing import Stepper, random_order
@@ -88,7 +89,7 @@ def compare(seeds: range, knobs: Knobs) -> Counter[str]:
     return counts
 
 
-@pytest.mark.parametrize("kind", ["ordinary", "troubled", "winding", "sending", "joined", "retried"])
+@pytest.mark.parametrize("kind", ["ordinary", "troubled", "winding", "sending", "wide", "joined", "retried"])
 def test_a_run_pauses_where_it_was_asked_to_and_nowhere_else(kind: str) -> None:
     counts = compare(range(9000, 9050), KINDS.get(kind, Knobs()))
     assert counts["runs"] > 60, counts
@@ -109,3 +110,30 @@ def test_unknown_nodes_are_rejected_before_the_run_exists() -> None:
             with pytest.raises(InputError):
                 engine.run(case.given, run_id=RUN, stop_before=wrong)  # type: ignore[arg-type]
         assert engine.runs() == []
+
+
+def test_lookahead_that_ends_behind_a_stop_is_not_committed() -> None:
+    def value(name: str, *reads: str) -> Any:
+        return node(eval(f"lambda {', '.join(reads)}: 1"), name=name, output=f"v_{name}")
+
+    nodes = [
+        value("slow", "x"),
+        value("a", "x"),
+        value("held", "v_slow"),
+        value("b", "v_a"),
+        value("c", "v_b"),
+    ]
+    for held in ("stop_after", "stop_before"):
+        run = Stepper(Engine(Graph([*nodes, value("d", "v_held")])), {"x": 1}, run_id=RUN, **{held: ["held"]})
+        for path in ("a#0", "b#0", "slow#0"):
+            run.complete(path)
+        if held == "stop_after":
+            run.complete("held#0")
+        assert run.running == ["c#0"]
+        run.complete("c#0")
+        result = run.finish()
+        step = 2 if held == "stop_after" else 1
+        assert (result.status, result.last_step, "v_c" in result.provisional) == ("paused", step, True)
+        result = run.engine.resume(RUN)
+        assert (result.status, result.last_step) == ("completed", 3)
+        assert [c.items for c in run.engine.history(RUN)][2:] == [("held#0", "b#0"), ("c#0", "d#0")]

@@ -127,7 +127,7 @@ def withdrawn_nodes(machine: Machine, after: WorkingState, outcome: Outcome) -> 
 
 
 def repeat(machine: Machine, frame: Frame) -> bool:
-    """Repeat the steps by hand that follow in a run that is retraced; return False if there is none: a stop."""
+    """Repeat the steps by hand that follow in a run that is retraced; return False at a stop."""
     edits = machine.options.edits
     if frame.owner is not None or frame.step + 1 not in edits:
         return False

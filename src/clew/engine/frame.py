@@ -366,6 +366,10 @@ class Frame:
         for open_step in self.open_steps:
             open_step.drop()
 
+    def is_next(self, open_step: OpenStep) -> bool:
+        """Return whether an open step is committed next; behind a stop, none is."""
+        return self.open_steps[0] is open_step and open_step.number <= self.limit
+
     def startable_steps(self) -> Iterator[OpenStep]:
         """Return the open steps whose items may still start."""
         return (open_step for open_step in self.open_steps if open_step.number <= self.limit)

@@ -394,7 +394,7 @@ class Machine:
         open_step.open_mask &= ~(1 << batch.number)
         if frame.open_lookahead and not (open_step.open_mask or open_step.left_out):
             frame.open_lookahead.pop(open_step.number, None)
-        if not open_step.open_mask and frame.open_steps[0] is open_step and not self._is_preview:
+        if not open_step.open_mask and frame.is_next(open_step) and not self._is_preview:
             if len(frame.open_steps) > 1:
                 lookahead.plan_after(self, frame, batch)  # later open steps do not contain this outcome yet
             steps.commit(self, frame)
