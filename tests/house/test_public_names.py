@@ -47,6 +47,7 @@ PUBLIC = {
     "MemoryStore",
     "PostgresStore",
     "ReplayReport",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",

@@ -387,7 +387,7 @@ class Machine:
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
-            self.outbox += held_results.finished_items(frame, (outcome,))
+            held_results.log_finished(self, frame, outcome)
             if batch.open == batch.stuck:
                 frame_lifecycle.check_drained(self, frame)
             return
@@ -399,7 +399,7 @@ class Machine:
                 lookahead.plan_after(self, frame, batch)  # later open steps do not contain this outcome yet
             steps.commit(self, frame)
         else:
-            self.outbox += held_results.finished_items(frame, (outcome,))
+            held_results.log_finished(self, frame, outcome)
             lookahead.plan_after(self, frame, batch)
             if not (open_step.held_mask and held_results.release(self, frame)):
                 frame_lifecycle.check_drained(self, frame)
@@ -448,14 +448,14 @@ class Machine:
         frame_lifecycle.check_drained(self, frame)
 
     def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        number = len(self.answers(item, about))
+        node, number = item.node.name, len(self.answers(item, about))
         at = str(number) if position is None else position
-        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
+        asked = Question(item.path + about, node, question, item.step, number, at)
+        self.outbox.append(asked)
         item.frame.questions[item.order] = asked
         item.batch.stuck += 1
-        self.outbox.append(asked)
         if self.options.listening:
-            self.notify("interrupted", item, node=item.node.name, question=question)
+            self.notify("interrupted", item, node=node, question=question, number=number, about=about)
         frame_lifecycle.check_drained(self, item.frame)
 
     # -- output ----------------------------------------------------------------------------------
@@ -496,4 +496,4 @@ class Machine:
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:
         """Add a notification to the outbox."""
-        self.outbox.append(Notification(kind, item.step, item.path, data))
+        self.outbox.append(Notification(kind, item.step, item.path + data.pop("about", ""), data))

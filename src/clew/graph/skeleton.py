@@ -126,6 +126,7 @@ def _graph(form: _GraphForm, depth: int) -> Graph:
     graph.selected = form.selected
     graph.unselected = form.unselected
     graph._topologies = {}
+    graph._engine = None
     return graph
 
 

@@ -11,13 +11,12 @@ run checks it) and whether a ``Send`` carries what its target needs (the run rai
 from __future__ import annotations
 
 import typing
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import GraphError, GraphWarning
+from clew.errors import GraphError
 from clew.graph.annotations import fits, shown
 from clew.graph.interface import loops_of, may_send, writers_of
 from clew.graph.joins import circle_of
@@ -26,6 +25,7 @@ from clew.graph.loops import selects_off_loop
 from clew.graph.names import END, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
+from clew.graph_warnings import warn
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -226,11 +226,9 @@ def _cycles_settle(view: ValidationContext) -> None:
         if any(node.cutoff or node.name in gated or view.loops[node.name] in steered for node in nodes):
             continue
         names = ", ".join(repr(name) for name in sorted(members, key=list(view.nodes).index))
-        warnings.warn(
+        warn(
             f"{names} form a loop that never ends, so a run would stop at max_steps; put a gate on "
-            "the loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes.",
-            GraphWarning,
-            stacklevel=4,
+            "the loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes."
         )
 
 
@@ -247,7 +245,7 @@ def _selections_off_a_loop_last(view: ValidationContext) -> None:
         on = [target for target in targets if view.loops.get(target) == loop]
         off = [target for target in targets if target not in on and not view.nodes[target].eager]
         if on and off:
-            warnings.warn(selects_off_loop(gate.name, on, off, verb="may select"), GraphWarning, stacklevel=4)
+            warn(selects_off_loop(gate.name, on, off, verb="may select"))
 
 
 def _types_agree(view: ValidationContext) -> None:

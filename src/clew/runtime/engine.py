@@ -6,40 +6,38 @@ for event loops open the same session; only the driver differs. A failed run is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from clew.engine.stops import read_stops
+from clew.engine.stops import Stops, read_stops
 from clew.errors import (
     ClewError,
     InputError,
     RunError,
     RunStateError,
+    ThreadBusyError,
 )
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
-from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
 from clew.runtime.inspection import RunInspection
-from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
-from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
-from clew.stores import MemoryStore, RunRow, Store
+from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
+from clew.runtime.stored_runs import StoredRuns
+from clew.runtime.threads import Thread, ThreadOpener, TurnOptions, check_thread, pauses
+from clew.stores import MemoryStore, Store
 from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
-    from clew.engine.reasons import Why
-    from clew.engine.records import WorkItem
-    from clew.runtime.log.checkpoints import Checkpoint
+    from clew.runtime.handles.handle import RunHandle, RunHandles
     from clew.runtime.review.replay import ReplayReport
-    from clew.runtime.review.run_diff import RunDiff
-    from clew.state import GraphState
     from clew.state.input_types import Values
 
 
@@ -47,7 +45,7 @@ Nodes = str | Sequence[Any] | None
 """Nodes where a run stops: names, paths into subgraphs such as ``sub/tool``, or the nodes themselves."""
 
 
-class Engine:
+class Engine(StoredRuns):
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
     Methods that run nodes have a twin for event loops, with the prefix ``a``.
@@ -59,7 +57,7 @@ class Engine:
         *,
         store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
-        **options: Any,
+        **options: Unpack[EngineOptions],
     ) -> None:
         if graph is None and store is None:
             raise InputError(
@@ -71,9 +69,10 @@ class Engine:
         live: dict[str, Session] = {}
         self._live = live
         self._settings = settings
-        self._opener = RunOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
+        self._opener = ThreadOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
         self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
         self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
+        self._made_handles: RunHandles | None = None
 
     def __enter__(self) -> Engine:
         return self
@@ -85,6 +84,8 @@ class Engine:
         """Cancel the running runs, and close the store."""
         for run_id in list(self._live):
             self.cancel(run_id)
+        if self._made_handles is not None:
+            self._made_handles.background.close()
         self._execution.close()
         self.store.close()
 
@@ -104,98 +105,152 @@ class Engine:
         values: Values | None = None,
         *,
         run_id: str | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
-        The run pauses before the step that contains a node of `stop_before`, and after the step of one of `stop_after`.
+        With a `thread`, the run continues from the last state of that thread. The run pauses before the step that
+        contains a node of `stop_before`, and after the step of one of `stop_after`.
         """
         _outside_loop("run", "arun")
-        hold = self._execution.new_hold(run_id)
+        execution = self._execution
+        hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
-        return self._execution.drive(hold, opening)
+        if thread is None and not turn:
+            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
+            return execution.drive(hold, opening)
+        for pause in pauses(turn):
+            try:
+                return execution.drive(hold, self._turn(thread, values, hold, turn, stops))
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            time.sleep(pause)
+        return execution.drive(hold, self._turn(thread, values, hold, turn, stops))
 
     async def arun(
         self,
         values: Values | None = None,
         *,
         run_id: str | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
-        hold = self._execution.new_hold(run_id)
+        import asyncio
+
+        execution = self._execution
+        hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
-        return await self._execution.adrive(hold, opening, at_once=True)
+        if thread is None and not turn:
+            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
+            return await execution.adrive(hold, opening, at_once=True)
+        for pause in pauses(turn):
+            try:
+                return await execution.adrive(hold, self._turn(thread, values, hold, turn, stops))
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            await asyncio.sleep(pause)
+        return await execution.adrive(hold, self._turn(thread, values, hold, turn, stops))
+
+    def _turn(
+        self,
+        thread: str | None,
+        values: Values | None,
+        hold: Hold,
+        options: TurnOptions,
+        stops: Stops | None,
+    ) -> Callable[[], Session]:
+        if thread is None:
+            raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
+        return partial(
+            self._opener.turn,
+            check_thread(thread),
+            values,
+            hold.run_id,
+            hold.owner,
+            resume=self._resume_here,
+            is_live=self._live.__contains__,
+            drop=options.get("drop", False),
+            stops=stops,
+        )
+
+    def _resume_here(self, run_id: str) -> None:
+        """Resume a run in this thread, which is not one of an event loop."""
+        hold = Hold(run_id)
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False))
+
+    def thread(self, name: str) -> Thread:
+        """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
+        return Thread(check_thread(name), self._inspection, self.store)
+
+    def start(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> RunHandle:
+        """Start a run in the background and return its handle: on a thread, or as a task of the running event loop."""
+        return self._handles.start(values, run_id, read_stops(self.graph, stop_before, stop_after))
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of any run in the store, in this process or another one."""
+        return self._handles.handle(run_id)
+
+    @property
+    def _handles(self) -> RunHandles:
+        if self._made_handles is None:
+            from clew.runtime.handles.handle import RunHandles
+
+            self._made_handles = RunHandles(self._execution, self._opener, self._inspection, self._live)
+        return self._made_handles
 
     def stream(
         self,
         values: Values | None = None,
         *,
         run_id: str | None = None,
+        answer: Any = NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        resume: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> Iterator[Event]:
-        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
-        _outside_loop("stream", "astream")
-        execution = self._execution
-        hold = execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
-        events: SimpleQueue[Event | None] = SimpleQueue()
-        free = partial(execution.free, hold)
-        try:
-            session = hold.session = self._opener.new(
-                values, hold.run_id, events.put, owner=hold.owner, stops=stops
-            )
-            if self.graph.has_async_nodes:
-                import asyncio
+        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
 
-                return streams.start(
-                    streams.from_thread(
-                        lambda: asyncio.run(execution.adrive_session(session)),
-                        events,
-                        lambda: self.cancel(session.run_id),
-                        free,
-                    )
-                )
-            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
-        except BaseException as error:
-            free(error)
-            raise
+        With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
+        """
+        _outside_loop("stream", "astream")
+        stops = read_stops(self.graph, stop_before, stop_after)
+        return self._handles.stream(values, run_id, answer, answers, resume, stops)
 
     async def astream(
         self,
         values: Values | None = None,
         *,
         run_id: str | None = None,
+        answer: Any = NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        resume: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
-        import asyncio
-
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
-        execution = self._execution
-        hold = execution.new_hold(run_id)
-        opening = partial(
-            self._opener.new,
-            values,
-            hold.run_id,
-            lambda event: loop.call_soon_threadsafe(queue.put_nowait, event),
-            owner=hold.owner,
-            stops=read_stops(self.graph, stop_before, stop_after),
-        )
-        events = streams.from_task(
-            execution.adrive(hold, opening, at_once=True), queue, lambda: execution.stop(hold.session)
-        )
+        stops = read_stops(self.graph, stop_before, stop_after)
+        events = self._handles.astream(values, run_id, answer, answers, resume, stops)
         try:
             async for event in events:
                 yield event
         finally:
-            await events.aclose()  # a closed stream has cancelled its run
+            await events.aclose()
 
     def resume(
         self,
@@ -214,7 +269,7 @@ class Engine:
         _outside_loop("resume", "aresume")
         hold = Hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops)
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
         return self._execution.drive(hold, opening)
 
     async def aresume(
@@ -230,7 +285,7 @@ class Engine:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops)
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
         return await self._execution.adrive(hold, opening)
 
     def fork(
@@ -241,14 +296,18 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
-        """Start a new run from S(step) of the run `parent`, with changed values."""
+        """Start a new run from S(step) of the run `parent`, with changed values.
+
+        With a `thread`, the new run becomes its head.
+        """
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, stops)
+        stops, move = read_stops(self.graph, stop_before, stop_after), self._opener.move_of(thread)
+        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, move, stops)
         return self._execution.drive(hold, opening)
 
     async def afork(
@@ -259,13 +318,18 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, stops)
+
+        def opening() -> Session:
+            move = self._opener.move_of(thread)
+            return self._opener.forked(parent, step, values, hold.run_id, hold.owner, move, stops)
+
         return await self._execution.adrive(hold, opening)
 
     def rerun(
@@ -401,63 +465,6 @@ class Engine:
         session.flush()
         return conclude(self._execution.ending(session))
 
-    # -- inspection --------------------------------------------------------------------------------------
-
-    def result(self, run_id: str) -> RunResult:
-        """Return the result of a run so far, without running anything."""
-        return self._inspection.result(run_id)
-
-    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """Return the latest state of a run, or S(step); `step` can be a label."""
-        return self._inspection.state(run_id, step)
-
-    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
-        """Return a checkpoint for each S(k); with `nested`, the steps of subgraphs are under their items."""
-        return self._inspection.history(run_id, nested=nested)
-
-    def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
-        """Give S(step), by default the latest, a label."""
-        return self._inspection.label_checkpoint(run_id, label, step=step)
-
-    def why(self, run_id: str, target: str) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why."""
-        return self._inspection.why(run_id, target)
-
-    def diff(self, a: str, b: str) -> RunDiff:
-        """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
-        return self._inspection.diff(a, b)
-
-    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
-        """Return the items that would run next at the latest state, or at S(step)."""
-        return self._inspection.frontier(run_id, step)
-
-    def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status."""
-        return self._inspection.runs(status=status)
-
-    def delete(self, run_id: str) -> None:
-        """Delete a run. Raise RunOwnedError if it has a living owner."""
-        self._inspection.delete(run_id)
-
-    def prune(
-        self,
-        *,
-        keep: int | None = None,
-        older_than: float | None = None,
-        status: str | None = None,
-        dry_run: bool = False,
-    ) -> list[str]:
-        """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""
-        return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
-
-    def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
-        """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
-        return self._inspection.export_run(run_id, latest=latest)
-
-    def import_run(self, document: Mapping[str, Any]) -> RunRow:
-        """Import a run that `export_run` wrote, from this store or another one."""
-        return self._inspection.import_run(document)
-
 
 def _outside_loop(method: str, twin: str) -> None:
     if inside_event_loop():
@@ -465,7 +472,15 @@ def _outside_loop(method: str, twin: str) -> None:
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:
-    """Return an engine for one run. Unless the options name a store, the run is stored nowhere."""
+    """Return an engine for `Graph.run`. Unless the options name a store, its runs are stored nowhere.
+
+    Without options, the graph keeps the engine for later runs, unless its nodes would share cached results.
+    """
     if not options:
-        return Engine(graph, store=NOWHERE)
+        kept: Engine | None = graph._engine
+        if kept is None:
+            kept = Engine(graph, store=NOWHERE)
+            if not graph.has_cached_nodes:
+                graph._engine = kept
+        return kept
     return Engine(graph, **{"store": NOWHERE, **options})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -14,6 +15,8 @@ from clew.cli.output import count, local_time, one_line, say_json, say_line, say
 from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.runtime.review.json_documents import checkpoint_json
+
+_ITEMS = 40  # columns for the items of a step
 
 
 def register(app: typer.Typer) -> None:
@@ -64,9 +67,9 @@ def show(
             say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
         for question in engine.result(row.run_id).questions if row.status in ("waiting", "paused") else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")
-        if row.status == "paused" and chain:
+        if row.status == "paused":
             following = [item.path for item in chain[-1].frontier]
-            say_line(f"paused before: {' '.join(following) or 'the end'}")
+            say_line(f"paused before: {items_text(following) or 'the end'}")
     return 0
 
 
@@ -104,10 +107,28 @@ def _collect(
         before = versions
 
 
+def items_text(paths: Sequence[str]) -> str:
+    """Return the items of a step in a few words: a batch of more than three is one word with its number of items."""
+    batches: dict[str, list[str]] = {}
+    for path in paths:
+        batches.setdefault(path[: path.rindex("[")] if path.endswith("]") else path, []).append(path)
+    words: list[tuple[str, int]] = []
+    for batch, items in batches.items():
+        words += [(f"{batch} ×{len(items)}", len(items))] if len(items) > 3 else [(path, 1) for path in items]
+    shown, rest = words[0][0] if words else "", len(paths) - (words[0][1] if words else 0)
+    for word, number in words[1:]:
+        if len(shown) + len(word) >= _ITEMS:
+            break
+        shown, rest = f"{shown} {word}", rest - number
+    return f"{shown} (and {rest} more)" if rest else shown
+
+
 def _items(checkpoint: Checkpoint) -> str:
     """Return the items of a step; a step by hand that stands for no node has none."""
-    named = [path for path in checkpoint.items if not path.startswith("#")]
-    return " ".join([*named, "(by hand)"] if checkpoint.by_hand else named) or "-"
+    named = items_text([path for path in checkpoint.items if not path.startswith("#")])
+    if checkpoint.by_hand:
+        return f"{named} (by hand)".strip()
+    return named or "-"
 
 
 def _say_state(checkpoint: Checkpoint) -> None:
@@ -127,4 +148,4 @@ def _say_state(checkpoint: Checkpoint) -> None:
         )
         say_line(f"{call.path} called {call.name}({asked}) -> {came}")
     following = [item.path for item in checkpoint.frontier]
-    say_line(f"next: {' '.join(following) or 'nothing'}")
+    say_line(f"next: {items_text(following) or 'nothing'}")

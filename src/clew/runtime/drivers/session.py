@@ -27,11 +27,12 @@ from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, S
 from clew.errors import ClewError, NodeTimeoutError, OutputError, RunCancelledError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
-from clew.runtime.calls.host import SLEPT, Host
+from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.drivers.timers import Timer, matters
-from clew.runtime.events import Event, Listeners
+from clew.runtime.drivers.publisher import publish
+from clew.runtime.drivers.timers import Timer, matters, slept
+from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.call_records import Recall
 from clew.runtime.log.metrics import Measured, Totals
 from clew.state import GraphState
@@ -68,9 +69,11 @@ class Session(Host):
     lost: BaseException | None = None  # set if another process has taken the run over
     earlier = Totals()  # totals of earlier resumptions
     measured = 0  # number of the `Measured` record of this resumption
+    heard_by: Listener | None = None  # added by a handle
     reuse: ResultReuse | None = None
     queued_attempts: QueuedAttempts | None = None  # attempts on an executor with a queue
     sleeping_nodes: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
+    emitted = 0  # number of the last published data
     off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
     _recorder: Recorder | None = None
@@ -354,17 +357,7 @@ class Session(Host):
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """Implement `ctx.sleep`: async nodes await it, sync nodes block their thread."""
-        if item.node.mode in ("async", "async_generator"):
-            from clew.runtime.drivers.sleep import asleep
-
-            return asleep(self, seconds)
-        if not self.clock.virtual:
-            threading.Event().wait(seconds)
-        elif self.sleeping_nodes is None or threading.get_ident() == self.thread:
-            self.clock.advance(self.clock.monotonic() + seconds)
-        else:
-            self.sleeping_nodes.sleep(item, attempt, seconds)
-        return SLEPT
+        return slept(self, item, attempt, seconds)
 
     # -- output -----------------------------------------------------------------------------------------
 
@@ -410,14 +403,18 @@ class Session(Host):
         """Return whether the lease may have expired."""
         return self.renew is not None and time.monotonic() - self.renewed > self.settings.lease
 
+    def listen(self, listener: Listener) -> None:
+        """Add a listener, from any thread. If the session had none, it gets only events that nodes send."""
+        self._listeners = Listeners((*(self._listeners or ()), listener))
+
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
+        if kind == "emitted" and self.settings.publish and self.writer.encodes and item.live:
+            data["number"] = publish(self, item, **data)
         if self._listeners:
-            event = Event(
-                kind, self.run_id, item.step, item.path, self.clock.time(), {"node": item.node.name, **data}
-            )
+            now, data = self.clock.time(), {"node": item.node.name, **data}
             with self._lock:
-                self._new_events.append(event)
+                self._new_events.append(Event(kind, self.run_id, item.step, item.path, now, data))
             if threading.get_ident() == self.thread:
                 self._flush_all()  # send a chunk of an inline node now, not when the node ends
             elif self.wake_driver is not None:
@@ -479,10 +476,11 @@ class Session(Host):
             for event in unsent:
                 listeners.send(event)
 
-    def announce(self, kind: Any, step: int, **data: Any) -> None:
+    def announce(self, kind: Any, step: int, now: float | None = None, **data: Any) -> None:
         """Send an event about the run as a whole."""
         assert self._listeners is not None
-        self._listeners.send(Event(kind, self.run_id, step, "", self.clock.time(), data))
+        now = self.clock.time() if now is None else now
+        self._listeners.send(Event(kind, self.run_id, step, "", now, data))
 
     @property
     def listening(self) -> bool:

@@ -21,6 +21,7 @@ accepted    ""                  a count        the accepted graph: structure, fi
                                                were added after the run began
 stops       ""                  a count        where the run stops from a resume on, and the stops that it has passed
 measured    ""                  a count        the counters of a resumption
+emitted     ""                  a count        published data of ``ctx.emit``; only the last `MOST_EMITTED` are stored
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -87,6 +88,23 @@ class AcceptedChanges(msgspec.Struct, frozen=True):
     filled: Filled = {}
 
 
+class Emitted(msgspec.Struct, frozen=True):
+    """Data that a node published with ``ctx.emit``, after step `after` of the run and before the next one."""
+
+    n: int
+    path: str
+    node: str
+    name: str
+    data: Any
+    step: int  # of the item, in its frame
+    after: int
+    time: float
+
+
+MOST_EMITTED = 1_000
+LARGEST_EMITTED = 64 * 1024  # bytes; larger data would become blobs, which are stored as long as the run
+
+
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
@@ -116,8 +134,8 @@ class Decoding(Protocol):
 Encoded = tuple[str, int, Any]
 """The path, the number and the body of an entry."""
 
-Need = Literal["always", "open", "last"]
-"""Which entries of a kind a resume reads: all, those of items without a committed step, or only the last one."""
+Need = Literal["always", "open", "last", "never"]
+"""Which entries of a kind a resume reads: all, those of items without a committed step, only the last one, or none."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -273,6 +291,15 @@ def _decode_stops(entry: LogEntry, body: Any, into: Decoding) -> StopsRecord:
     return StopsRecord(entry.n, tuple(before), tuple(after), known)
 
 
+def _encode_emitted(emitted: Emitted, out: Encoding) -> Encoded:
+    data = out.value(emitted.data, f"data emitted at {emitted.path}")
+    return (
+        "",
+        emitted.n,
+        [emitted.path, emitted.node, emitted.name, data, emitted.step, emitted.after, emitted.time],
+    )
+
+
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
     raise TypeError("a snapshot is not a record; encode it with clew.runtime.log.snapshots")
 
@@ -341,6 +368,16 @@ MEASURED = Kind(
     lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
 STOPS = Kind("stops", StopsRecord, "stops", "always", 0, _encode_stops, _decode_stops)
+EMITTED = Kind(
+    "emitted",
+    Emitted,
+    "emitted data",
+    "never",
+    None,
+    _encode_emitted,
+    lambda entry, body, into: Emitted(entry.n, *body),
+    is_temporary=True,
+)
 SNAPSHOT = Kind(
     "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None
 )
@@ -359,6 +396,7 @@ _TABLE = (
     ACCEPTED,
     STOPS,
     MEASURED,
+    EMITTED,
     SNAPSHOT,
 )
 KINDS = {kind.name: kind for kind in _TABLE}

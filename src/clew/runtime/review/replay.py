@@ -47,7 +47,7 @@ from clew.graph import Send
 from clew.runtime.calls.ambiguity import place_text
 from clew.runtime.calls.arguments import unbuilt_input
 from clew.runtime.calls.host import Host
-from clew.runtime.calls.recorder import OWN, ItemCalls, answer, same
+from clew.runtime.calls.recorder import OWN, ItemCalls, answer
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.log.call_records import RecordedCall, Request
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
@@ -55,6 +55,7 @@ from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
+from clew.state import same
 from clew.state.stored_object import have_been_made
 
 Kind = Literal[
@@ -223,8 +224,7 @@ class Replayer:
 
     def __init__(self, log: RunLog, program: Program, settings: Settings, *, strict: bool) -> None:
         self._log = log
-        self._graph = program.graph
-        self._strict = strict
+        self._graph, self._strict = program.graph, strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
         self._reached: set[str] = set()  # items that failed when recorded, and were called

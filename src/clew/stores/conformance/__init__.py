@@ -17,7 +17,7 @@ A failed check raises AssertionError with an explanation. The stores that a chec
 
 from __future__ import annotations
 
-from clew.stores.conformance import deferred_sync, entries, ownership, runs
+from clew.stores.conformance import change_marks, deferred_sync, entries, ownership, runs, threads
 from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
@@ -25,10 +25,12 @@ __all__ = [
     "Check",
     "OpenStore",
     "Store",
+    "change_marks",
     "checks",
     "deferred_sync",
     "entries",
     "liveness_checks",
     "ownership",
     "runs",
+    "threads",
 ]

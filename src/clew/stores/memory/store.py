@@ -1,12 +1,13 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running and waiting runs, nor
-  parents of forks.
+- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running, waiting and paused runs,
+  parents of forks, and heads of threads.
 - Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -20,6 +21,7 @@ from clew.errors import (
     RunOwnedError,
     StoreCorruptError,
     StoreError,
+    ThreadMovedError,
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
@@ -29,11 +31,12 @@ from clew.stores.messages import (
     exists,
     has_fork,
     lost_content,
+    moved,
     owned,
     taken_over,
     unknown,
 )
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 
 
 class _Run(msgspec.Struct):
@@ -62,6 +65,7 @@ class MemoryStore:
 
     encodes = False
     defers = False
+    mark_interval = 0.25
 
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
@@ -70,6 +74,7 @@ class MemoryStore:
         self._keep = keep
         self._clock = clock
         self._runs: dict[str, _Run] = {}
+        self._heads: dict[str, str] = {}  # of threads
         self._created = 0
         self._blobs: dict[str, bytes] = {}
         self._lock = Lock()
@@ -95,6 +100,7 @@ class MemoryStore:
         lease: float = 0.0,
         entries: Sequence[Any] = (),
         wait: bool = True,
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         with self._lock:
@@ -102,6 +108,10 @@ class MemoryStore:
                 self._find(row.parent)
             if row.run_id in self._runs:
                 raise RunExistsError(exists(row.run_id))
+            if thread is not None:
+                if (head := self._heads.get(thread.name)) != thread.expected:
+                    raise ThreadMovedError(moved(thread.name, head))
+                self._heads[thread.name] = row.run_id
             self._created += 1
             run = self._runs[row.run_id] = _Run(replace(row), self._created)
             if blobs:
@@ -117,11 +127,11 @@ class MemoryStore:
 
     def _drop_oldest(self) -> None:
         excess = len(self._runs) - (self._keep or 0)
-        parents = {run.row.parent for run in self._runs.values()}
+        needed = {run.row.parent for run in self._runs.values()} | set(self._heads.values())
         ended = [
             run_id
             for run_id, run in self._runs.items()
-            if run.row.status not in ("running", "waiting", "paused") and run_id not in parents
+            if run.row.status not in ("running", "waiting", "paused") and run_id not in needed
         ]
         for run_id in ended[:excess]:
             self._drop(run_id)
@@ -169,7 +179,21 @@ class MemoryStore:
             fork = next((other for other, run in self._runs.items() if run.row.parent == run_id), None)
             if fork is not None:
                 raise StoreError(has_fork(run_id, fork))
+            parent = self._find(run_id).row.parent
+            for name in [name for name, head in self._heads.items() if head == run_id]:
+                if parent is None:
+                    del self._heads[name]
+                else:
+                    self._heads[name] = parent
             self._drop(run_id)
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        return self._heads.get(thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        return sorted(self._heads.items())
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -295,10 +319,19 @@ class MemoryStore:
             and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
         ]
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
+        """Return a value that changes with the run."""
         with self._lock:
-            return _census(self._find(run_id).named)
+            run = self._find(run_id)
+            named = sum(name[0] in kinds or name[0] == OWN_STEP for name in run.named)
+            last = max((name[2] for name in run.named if name[0] in kinds), default=0)
+            return run.number, run.row.status, run.row.updated, len(run.log), named, last, run.until
+
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
+        with self._lock:
+            names = self._find(run_id).named
+            return Counter((kind, path) for kind, path, _ in names if kind != OWN_STEP or path)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""
