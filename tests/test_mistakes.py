@@ -19,7 +19,6 @@ from clew.errors import (
     MaxStepsError,
     MutationError,
     OutputError,
-    RunError,
     RunStateError,
     StalledError,
     StateError,
@@ -44,7 +43,9 @@ def failure(*nodes: Any, asynchronously: bool = False, **options: Any) -> tuple[
     """What the run of some nodes on a=1 fails with."""
     graph = Graph(nodes)
     result = (
-        asyncio.run(graph.arun({"a": 1}, **options)) if asynchronously else graph.run({"a": 1}, **options)
+        asyncio.run(graph.arun({"a": 1}, **options, check=False))
+        if asynchronously
+        else graph.run({"a": 1}, **options, check=False)
     )
     return type(result.error), str(result.error)
 
@@ -95,16 +96,6 @@ def test_a_value_that_the_graph_does_not_have() -> None:
 
 def test_a_typo_in_a_value() -> None:
     assert raised(Graph([first]).run, aa=1) == (InputError, "the graph has no value 'aa'; did you mean 'a'?")
-
-
-def test_run_inside_a_running_loop() -> None:
-    async def main() -> Any:
-        return Graph([first]).run(a=1)
-
-    assert raised(asyncio.run, main()) == (
-        RunError,
-        "run() would block the running event loop; await arun(...) instead",
-    )
 
 
 @pytest.mark.parametrize(
@@ -180,10 +171,9 @@ def test_a_forgotten_await(asynchronously: bool, context: bool) -> None:
     def get_with_context(a: int, ctx: Context) -> Any:
         return fetch(a)
 
-    assert failure(get_with_context if context else get, asynchronously=asynchronously) == (
-        OutputError,
-        "node 'get' returned an awaitable; declare it with `async def`, or await inside it",
-    )
+    kind, told = failure(get_with_context if context else get, asynchronously=asynchronously)
+    assert kind is OutputError
+    assert "declare the node with `async def` and write `await fetch(...)`" in told
 
 
 def test_a_command_to_targets_that_were_not_declared() -> None:
@@ -321,7 +311,7 @@ def test_a_node_that_edits_its_input() -> None:
         return len(docs)
 
     for options in ({}, {"check_mutation": True}):
-        error = Graph([count]).run({"docs": []}, **options).error
+        error = Graph([count]).run({"docs": []}, **options, check=False).error
         assert isinstance(error, MutationError)
         assert "'docs' changed while node 'count' ran at count#0" in str(error)
 
@@ -392,7 +382,8 @@ def test_an_answer_to_no_question_and_a_question_without_answer(
             AttributeError,
             "a graph has no 'compile': call graph.run(values) directly, or use Engine(graph, store=...)",
         ),
-        (lambda: Graph([first]).runn, AttributeError, "a graph has no 'runn'"),
+        (lambda: Graph([first]).runn, AttributeError, "a graph has no 'runn'; did you mean 'run'?"),
+        (lambda: Graph([first]).zzzzzz, AttributeError, "a graph has no 'zzzzzz'"),
     ],
 )
 def test_what_other_libraries_call_it(make: Any, kind: type, told: str) -> None:
@@ -408,12 +399,12 @@ def test_a_node_that_routes(returned: Any, told: str) -> None:
         return returned
 
     for workers in (1, 8):
-        result = Graph([first, decide]).run({"a": 1}, max_concurrent_nodes=workers)
+        result = Graph([first, decide]).run({"a": 1}, max_concurrent_nodes=workers, check=False)
         assert str(result.error) == (
             f"node 'decide' returned {told}, and only a gate decides what runs next; make it a gate with "
             "@route(targets=[...]), or return Command(update=..., goto=...) and declare @node(goto=[...])"
         )
-    alone = Graph([decide]).run({"a": 1})
+    alone = Graph([decide]).run({"a": 1}, check=False)
     assert type(alone.error) is OutputError
 
 
@@ -422,7 +413,7 @@ def test_a_gate_that_returns_an_iterator() -> None:
     def spread(n: int) -> Any:
         return (Send("first", {"a": i}) for i in range(n))
 
-    result = Graph([spread, first]).run({"n": 2})
+    result = Graph([spread, first]).run({"n": 2}, check=False)
     assert (type(result.error), str(result.error)) == (
         DecisionError,
         "gate 'spread' returned a generator, which can be read only once; return a list",

@@ -22,6 +22,7 @@ import typing as _typing
 from clew.errors import ClewError
 from clew.graph import (
     END,
+    Cache,
     Command,
     Context,
     Graph,
@@ -46,14 +47,23 @@ if _typing.TYPE_CHECKING:
     from clew import stores as stores
     from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
-    from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime import (
+        Checkpoint,
+        Engine,
+        Event,
+        RunResult,
+        SchedulerMetrics,
+        SchedulerState,
+        result_of,
+    )
     from clew.runtime.handles.handle import RunHandle
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cache",
     "Checkpoint",
     "ClewError",
     "Command",
@@ -88,6 +98,7 @@ __all__ = [
     "merge",
     "node",
     "register_type",
+    "result_of",
     "route",
     "schema",
 ]
@@ -97,8 +108,8 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
-    **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
-    "ReplayReport": "clew.runtime.review.replay",
+    **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
+    "ReplayReport": "clew.runtime.review.replay_report",
     "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }

@@ -95,7 +95,7 @@ def compare(seeds: range, knobs: Knobs) -> Counter[str]:
             assert (paused.status, paused.last_step) == ("paused", before.last_step + 1)
             counts["withdrawn"] += len(before.provisional) > len(paused.provisional)
             counts["kept"] += bool(paused.provisional)
-            played = _answered(engine, engine.resume(RUN))
+            played = _answered(engine, engine.resume(RUN, check=False))
         except (Skipped, InputError):
             continue
         if len(case.expected.chain) + 2 >= MAX_STEPS:

@@ -30,7 +30,7 @@ def flaky(failures: int, *, name: str = "flaky", error: type[Exception] = ValueE
 def run(graph: Graph, **options: Any) -> tuple[Any, list[Retry], VirtualClock]:
     clock = VirtualClock()
     engine = Engine(graph, clock=clock, **{"seed": 5, **options})
-    result = engine.run({"x": 1}, run_id=RUN)
+    result = engine.run({"x": 1}, run_id=RUN, check=False)
     return result, [e for e in engine.store.entries(RUN) if isinstance(e, Retry)], clock
 
 
@@ -43,7 +43,7 @@ def test_a_node_is_tried_again_until_it_succeeds() -> None:
 def test_the_last_error_is_told_when_all_attempts_are_spent() -> None:
     result, retries, _ = run(Graph([flaky(9)]))
     assert (result.status, str(result.error), len(retries)) == ("failed", "attempt 2", 2)
-    assert [(found.path, found.step, found.attempt) for found in result.failures] == [("flaky#0", 1, 2)]
+    assert [(found.path, found.step, found.attempts) for found in result.failures] == [("flaky#0", 1, 3)]
 
 
 @pytest.mark.parametrize("seed", [0, 5, 99])
@@ -128,3 +128,31 @@ def test_an_attempt_that_is_over_is_let_fall() -> None:
     assert machine.status == "running"
     stepper.complete("flaky#0")
     assert stepper.finish()["v_flaky"] == 1
+
+
+def test_the_first_policy_that_is_about_an_error_decides() -> None:
+    policies = [
+        RetryPolicy(max_attempts=4, base_delay=10.0, jitter=0, retry_on=(OSError,)),
+        RetryPolicy(max_attempts=2, base_delay=1.0, jitter=0, factor=5.0),
+    ]
+    errors = [ConnectionError("a"), ConnectionError("b"), ValueError("c")]
+
+    @node(output="y", retry=policies)
+    def act(x: int, ctx: Context) -> int:
+        raise errors[ctx.attempt]
+
+    clock = VirtualClock()
+    result = Graph([act]).run({"x": 1}, clock=clock, check=False)
+    assert (type(result.error), result.failures[0].attempts) == (ValueError, 3)
+    assert clock.monotonic() == 30.0
+
+
+def test_a_retry_without_a_delay_waits_for_nothing() -> None:
+    @node(output="y", retry=RetryPolicy(max_attempts=3, base_delay=0))
+    def act(x: int, ctx: Context) -> int:
+        if ctx.attempt < 2:
+            raise ValueError("no")
+        return ctx.attempt
+
+    clock = VirtualClock()
+    assert (Graph([act]).run({"x": 1}, clock=clock)["y"], clock.monotonic()) == (2, 0.0)

@@ -25,6 +25,7 @@ PUBLIC = {
     "append",
     "merge",
     "register_type",
+    "result_of",
     # graph
     "Command",
     "Context",
@@ -41,6 +42,7 @@ PUBLIC = {
     "node",
     "route",
     # runs
+    "Cache",
     "Checkpoint",
     "Engine",
     "Event",

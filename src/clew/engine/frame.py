@@ -26,7 +26,8 @@ NO_LIMIT = 1 << 62
 class Item:
     """One execution of one node by a worker."""
 
-    __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "waited")
+    __slots__ = ("_path", "attempt", "batch", "failures", "index", "live", "node", "waited")
+    failures: tuple[Failure, ...]  # set only for a rescue: what it replaces, first the error that it gets
 
     def __init__(self, batch: Batch, index: int) -> None:
         self.batch = batch
@@ -257,8 +258,6 @@ class OpenStep:
         batch.open_step = void = OpenStep(frame, self.number, self.working_state)
         void.batches[number] = batch
         void.drop()
-        if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
-            frame.failed.discard(batch.node.name)
         size = len(batch.order)
         frame.failures = [pair for pair in frame.failures if pair[0][:size] != batch.order]
         frame.questions = {o: asked for o, asked in frame.questions.items() if o[:size] != batch.order}
@@ -297,7 +296,6 @@ class Frame:
         "busy",
         "ended",
         "epoch",
-        "failed",
         "failed_at",
         "failures",
         "latest",
@@ -340,7 +338,6 @@ class Frame:
         self.limit = NO_LIMIT  # after a failure, or at a stop: no item of a later step starts
         self.failed_at = NO_LIMIT  # the lowest step with a failure that stops the frame
         self.failures: list[tuple[tuple[int, ...], Failure]] = []
-        self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
         self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
         self.past: Past | None = None  # looks up runs of nodes before this frame was restored

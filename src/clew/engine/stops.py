@@ -16,7 +16,7 @@ Stops do not affect the chain, so its digests do not cover them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 FrameName = tuple[str, tuple[int, ...]]
 """A frame: its prefix, and the attempts of the items around it."""
+
+
+Nodes = str | Sequence[Any] | None
+"""Nodes where a run stops: names, paths into subgraphs such as ``sub/tool``, or the nodes themselves."""
 
 
 class Stops(msgspec.Struct, frozen=True):
@@ -66,7 +70,10 @@ class Stops(msgspec.Struct, frozen=True):
 
 
 def _limit(frame: Frame, step: int) -> None:
-    frame.limit = min(frame.limit, step)
+    """Set the limit of a frame, and forget failures behind it: their items run again after the stop."""
+    if step < frame.limit:
+        frame.limit = step
+        frame.failures = [pair for pair in frame.failures if pair[1].step <= step]
 
 
 def _place(prefix: str) -> str:

@@ -1,7 +1,8 @@
 """Engine: the facade that runs graphs and manages their runs.
 
 `RunOpener` opens runs, `RunExecution` drives them, `RunInspection` reads them. A method that runs nodes and its twin
-for event loops open the same session; only the driver differs. A failed run is returned, not raised.
+for event loops open the same session; only the driver differs. They raise the error of a failed run unless
+``check=False``.
 """
 
 from __future__ import annotations
@@ -12,22 +13,21 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from clew.engine.stops import Stops, read_stops
+from clew.engine.stops import Nodes, Stops, read_stops
 from clew.errors import (
     ClewError,
     InputError,
-    RunError,
     RunStateError,
     ThreadBusyError,
 )
 from clew.graph import Graph
-from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER
+from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.runtime.stored_runs import StoredRuns
@@ -37,18 +37,17 @@ from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
     from clew.runtime.handles.handle import RunHandle, RunHandles
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.state.input_types import Values
-
-
-Nodes = str | Sequence[Any] | None
-"""Nodes where a run stops: names, paths into subgraphs such as ``sub/tool``, or the nodes themselves."""
 
 
 class Engine(StoredRuns):
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
-    Methods that run nodes have a twin for event loops, with the prefix ``a``.
+    Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
+    loop (a notebook), which they block. If the run fails, they raise the error of the node (`clew.result_of` gives the
+    result behind it), and `RunCancelledError` if it is cancelled. With ``check=False``, which is also an option of the
+    engine, they return the result instead.
     """
 
     def __init__(
@@ -106,30 +105,36 @@ class Engine(StoredRuns):
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
+        progress: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
-        With a `thread`, the run continues from the last state of that thread. The run pauses before the step that
-        contains a node of `stop_before`, and after the step of one of `stop_after`.
+        With a `thread`, the run continues from the last state of that thread. With `progress`, a terminal or a notebook
+        shows what runs. It pauses before a step with a node of `stop_before`, or after one of `stop_after`.
         """
-        _outside_loop("run", "arun")
         execution = self._execution
         hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        if thread is None and not turn:
-            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
-            return execution.drive(hold, opening)
-        for pause in pauses(turn):
-            try:
-                return execution.drive(hold, self._turn(thread, values, hold, turn, stops))
-            except ThreadBusyError:
-                if hold.session is not None:
-                    raise  # a node raised it
-            time.sleep(pause)
-        return execution.drive(hold, self._turn(thread, values, hold, turn, stops))
+        with showing(progress) as listener:
+            if thread is None and not turn:
+                opening = partial(
+                    self._opener.new, values, hold.run_id, listener, owner=hold.owner, stops=stops
+                )
+                return execution.drive(hold, opening, check)
+            for pause in pauses(turn):
+                try:
+                    return execution.drive(
+                        hold, self._turn(thread, values, hold, turn, listener, stops), check
+                    )
+                except ThreadBusyError:
+                    if hold.session is not None:
+                        raise  # a node raised it
+                time.sleep(pause)
+            return execution.drive(hold, self._turn(thread, values, hold, turn, listener, stops), check)
 
     async def arun(
         self,
@@ -137,6 +142,8 @@ class Engine(StoredRuns):
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
+        progress: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
@@ -147,17 +154,23 @@ class Engine(StoredRuns):
         execution = self._execution
         hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        if thread is None and not turn:
-            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner, stops=stops)
-            return await execution.adrive(hold, opening, at_once=True)
-        for pause in pauses(turn):
-            try:
-                return await execution.adrive(hold, self._turn(thread, values, hold, turn, stops))
-            except ThreadBusyError:
-                if hold.session is not None:
-                    raise  # a node raised it
-            await asyncio.sleep(pause)
-        return await execution.adrive(hold, self._turn(thread, values, hold, turn, stops))
+        with showing(progress) as listener:
+            if thread is None and not turn:
+                opening = partial(
+                    self._opener.new, values, hold.run_id, listener, owner=hold.owner, stops=stops
+                )
+                return await execution.adrive(hold, opening, check, at_once=True)
+            for pause in pauses(turn):
+                try:
+                    turned = self._turn(thread, values, hold, turn, listener, stops)
+                    return await execution.adrive(hold, turned, check)
+                except ThreadBusyError:
+                    if hold.session is not None:
+                        raise  # a node raised it
+                await asyncio.sleep(pause)
+            return await execution.adrive(
+                hold, self._turn(thread, values, hold, turn, listener, stops), check
+            )
 
     def _turn(
         self,
@@ -165,6 +178,7 @@ class Engine(StoredRuns):
         values: Values | None,
         hold: Hold,
         options: TurnOptions,
+        listener: Listener | None,
         stops: Stops | None,
     ) -> Callable[[], Session]:
         if thread is None:
@@ -175,6 +189,7 @@ class Engine(StoredRuns):
             values,
             hold.run_id,
             hold.owner,
+            listener,
             resume=self._resume_here,
             is_live=self._live.__contains__,
             drop=options.get("drop", False),
@@ -184,7 +199,7 @@ class Engine(StoredRuns):
     def _resume_here(self, run_id: str) -> None:
         """Resume a run in this thread, which is not one of an event loop."""
         hold = Hold(run_id)
-        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False))
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False), False)
 
     def thread(self, name: str) -> Thread:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
@@ -221,6 +236,7 @@ class Engine(StoredRuns):
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
+        check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> Iterator[Event]:
@@ -228,9 +244,8 @@ class Engine(StoredRuns):
 
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
-        _outside_loop("stream", "astream")
         stops = read_stops(self.graph, stop_before, stop_after)
-        return self._handles.stream(values, run_id, answer, answers, resume, stops)
+        return self._handles.stream(values, run_id, answer, answers, resume, check, stops)
 
     async def astream(
         self,
@@ -240,12 +255,13 @@ class Engine(StoredRuns):
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
+        check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         stops = read_stops(self.graph, stop_before, stop_after)
-        events = self._handles.astream(values, run_id, answer, answers, resume, stops)
+        events = self._handles.astream(values, run_id, answer, answers, resume, check, stops)
         try:
             async for event in events:
                 yield event
@@ -259,18 +275,15 @@ class Engine(StoredRuns):
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
-        """Resume a run that failed, waits, is paused or was cancelled; return the result of a completed run.
-
-        A paused run passes the stop where it stands. It keeps its stops, unless new ones are given.
-        """
-        _outside_loop("resume", "aresume")
+        """Resume a run that failed, waits, is paused or was cancelled; return the result of a completed run."""
         hold = Hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def aresume(
         self,
@@ -279,6 +292,7 @@ class Engine(StoredRuns):
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
@@ -286,7 +300,7 @@ class Engine(StoredRuns):
         hold = Hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def fork(
         self,
@@ -297,6 +311,7 @@ class Engine(StoredRuns):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
@@ -304,11 +319,10 @@ class Engine(StoredRuns):
 
         With a `thread`, the new run becomes its head.
         """
-        _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
         stops, move = read_stops(self.graph, stop_before, stop_after), self._opener.move_of(thread)
         opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, move, stops)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def afork(
         self,
@@ -319,6 +333,7 @@ class Engine(StoredRuns):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
@@ -330,7 +345,7 @@ class Engine(StoredRuns):
             move = self._opener.move_of(thread)
             return self._opener.forked(parent, step, values, hold.run_id, hold.owner, move, stops)
 
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def rerun(
         self,
@@ -339,15 +354,19 @@ class Engine(StoredRuns):
         *,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        check: bool | None = None,
+        force: Sequence[str] = (),
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
-        """Run again from the start, with changed values or code, and reuse the results that are still valid."""
-        _outside_loop("rerun", "arerun")
+        """Run again from the start, with changed values or code, and reuse the results that are still valid.
+
+        Nodes in `force` run even if nothing has changed; name those of subgraphs by path, ``"sub/ask"``.
+        """
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, stops)
-        return self._execution.drive(hold, opening)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force, stops)
+        return self._execution.drive(hold, opening, check)
 
     async def arerun(
         self,
@@ -356,14 +375,16 @@ class Engine(StoredRuns):
         *,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        check: bool | None = None,
+        force: Sequence[str] = (),
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, stops)
-        return await self._execution.adrive(hold, opening)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force, stops)
+        return await self._execution.adrive(hold, opening, check)
 
     def update(
         self,
@@ -375,8 +396,7 @@ class Engine(StoredRuns):
     ) -> RunResult:
         """Commit one step by hand: `values` go through the reducers, as if `as_node` had written them.
 
-        The run is paused afterwards; `resume` continues it. For a gate, `decision` is what it decided. Without
-        `as_node`, the values are a change from outside, as in a fork. Open work that read a changed value is withdrawn.
+        The run is paused afterwards. A gate takes a `decision`. Without `as_node`, the values come from outside.
         """
         return self._execution.updated(run_id, {} if values is None else values, as_node, decision)
 
@@ -397,7 +417,6 @@ class Engine(StoredRuns):
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
         from clew.runtime.review.replay import Replayer
 
-        _outside_loop("replay", "areplay")
         if not isinstance(strict, bool):
             raise InputError(f"strict must be True or False, got {strict!r}")
         log = self._opener.runs.open(run_id).whole()
@@ -464,11 +483,6 @@ class Engine(StoredRuns):
         """End a session that was opened with `open_session`, and return its result."""
         session.flush()
         return conclude(self._execution.ending(session))
-
-
-def _outside_loop(method: str, twin: str) -> None:
-    if inside_event_loop():
-        raise RunError(f"{method}() would block the running event loop; await {twin}(...) instead")
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:

@@ -20,6 +20,7 @@ from clew.errors import (
     ClewError,
     CommitConflictError,
     EncodeError,
+    InputError,
     RunOwnedError,
     RunStateError,
     StoreError,
@@ -47,6 +48,15 @@ Opening = Callable[..., Session | RunResult]
 """Opens a run, or returns its result if it is finished."""
 
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
+
+
+def _raise_error(result: RunResult) -> None:
+    if result.status == "failed" or result.status == "cancelled":
+        result.raise_for_error()
+
+
+def _ignore_error(result: RunResult) -> None:
+    pass
 
 
 class RunExecution:
@@ -142,17 +152,31 @@ class RunExecution:
             del self._resuming[mine]
         return self._inspection.result(run_id)
 
-    def drive(self, hold: Hold, opening: Opening) -> RunResult:
-        """Open a run, drive it and end it, in the caller's thread."""
+    def check_of(self, check: bool | None) -> Callable[[RunResult], None]:
+        """Return the function that raises the error of a result, or does nothing, given the argument of a method."""
+        if check is None:
+            check = self._settings.check
+        elif not isinstance(check, bool):
+            raise InputError(f"check must be True or False, got {check!r}")
+        return _raise_error if check else _ignore_error
+
+    def drive(self, hold: Hold, opening: Opening, check: bool | None = None) -> RunResult:
+        """Open a run, drive it and end it, in the caller's thread; raise its error if it is to be checked."""
+        checked = self.check_of(check)
+        result = self._drive(hold, opening)
+        checked(result)
+        return result
+
+    def _drive(self, hold: Hold, opening: Opening) -> RunResult:
         try:
             opened = opening()
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened
             if self._opener.graph.has_async_nodes:
-                import asyncio
+                from clew.runtime.own_loop import run_coroutine  # it imports asyncio
 
-                return asyncio.run(self.adrive_session(opened))
+                return run_coroutine(partial(self.adrive_session, opened))
             self.begin(opened)
             try:
                 for _ in BlockingDriver(opened).drive():
@@ -167,8 +191,16 @@ class RunExecution:
             self.free(hold, error)
             raise
 
-    async def adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
+    async def adrive(
+        self, hold: Hold, opening: Opening, check: bool | None = None, *, at_once: bool = False
+    ) -> RunResult:
         """`drive` on the running event loop, which never waits for the store."""
+        checked = self.check_of(check)
+        result = await self._adrive(hold, opening, at_once)
+        checked(result)
+        return result
+
+    async def _adrive(self, hold: Hold, opening: Opening, at_once: bool) -> RunResult:
         off_loop = self.elsewhere()
         try:
             if off_loop is None:
@@ -223,18 +255,17 @@ class RunExecution:
                 self._off_loop = OffLoop(is_quick=is_quick)
         return self._off_loop
 
-    def steps_of(self, session: Session) -> Generator[None, None, None]:
-        """Drive a session in the caller's thread, pausing whenever there may be events."""
+    def steps_of(self, session: Session) -> Generator[None, None, RunResult]:
+        """Drive a session in the caller's thread, pausing whenever there may be events; return its result."""
         self.begin(session)
         try:
             yield from BlockingDriver(session, inline=False).drive()
         except EncodeError as error:
-            conclude(self._refusing(session, error))
+            return conclude(self._refusing(session, error))
         except BaseException as error:
             conclude(self.ending(session, error))
             raise
-        else:
-            conclude(self.ending(session))
+        return conclude(self.ending(session))
 
     def begin(self, session: Session) -> None:
         self._live[session.run_id] = session
@@ -256,6 +287,7 @@ class RunExecution:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
         run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
+        failures = (Failure(error), *(each for each in session.machine.failures() if each.rescued))
         try:
             try:
                 yield session.writer.close
@@ -263,14 +295,14 @@ class RunExecution:
                 pass
             now = clock.time()
             try:
-                yield partial(repository.close, run_id, session.fence, "failed", now, (Failure(error),))
+                yield partial(repository.close, run_id, session.fence, "failed", now, failures)
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 raise
             result: RunResult = yield partial(self._read_result, run_id)
         finally:
             self.leave(session)
-        result.failures = (Failure(error),)
+        result.failures = failures
         if session.listening:
             session.send_events()
             session.announce(

@@ -17,7 +17,7 @@ from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log.checkpoints import Checkpoint
+from clew.runtime.log.checkpoints import Checkpoint, History
 from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
@@ -28,6 +28,7 @@ from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
 from clew.state import GraphState
 from clew.stores import RunRow, Store
+from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
     from clew.engine.records import WorkItem
@@ -67,7 +68,9 @@ class RunInspection:
             log.start,
             totals=lambda: run.whole().totals(run.graph),
         )
-        result.failures, result.questions = log.row.failures, tuple(log.questions)
+        if log.row.status != "running":
+            result.failures = log.row.failures
+        result.questions = tuple(log.questions)
         return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
@@ -80,7 +83,7 @@ class RunInspection:
             raise InputError(f"nested must be True or False, got {nested!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
-        return log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested)
+        return History(log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested))
 
     def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), by default the latest, a label."""
@@ -228,4 +231,4 @@ class RunInspection:
             root = machine.root
             return log.chain(program).state_of(root.working_state, root.step)
 
-        return RunResult(run_id, machine, status, state, totals=totals)
+        return RunResult(run_id, machine, status, state, totals=totals, is_stored=self._store is not NOWHERE)

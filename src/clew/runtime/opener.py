@@ -6,7 +6,7 @@ the log, and ownership of the run if other processes can use the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +18,7 @@ from clew.engine.stops import Stops
 from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.graph_warnings import warn
-from clew.runtime.calls.cache import Cache
+from clew.runtime.calls.cache import cache_for
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
@@ -33,6 +33,7 @@ from clew.runtime.log.fingerprints import (
 from clew.runtime.log.graph_changes import accepted_changes, fill_defaults
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
+from clew.runtime.log.replacements import replacements
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog
@@ -64,7 +65,7 @@ class RunOpener(Ownership):
         super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
         self._graph = graph
         self._listeners = listeners
-        self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
+        self._cache = cache_for(graph, store)
 
     @property
     def runs(self) -> RunReader:
@@ -199,7 +200,8 @@ class RunOpener(Ownership):
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
-        state = self._with(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
+        state = self._known(state.rooted(), parent)
+        state = self._with(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops)
 
@@ -208,7 +210,8 @@ class RunOpener(Ownership):
         parent: str,
         values: Mapping[str, Any] | None,
         run_id: str,
-        owner: str = "",
+        owner: str,
+        force: Sequence[str],
         stops: Stops | None = None,
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
@@ -216,9 +219,8 @@ class RunOpener(Ownership):
 
         log = self.runs.open(parent).whole()  # its states may have been made with other reducers
         start = log.start
-        reuse = ResultReuse(
-            log, self.program(start), self.graph, self.settings
-        )  # raises before the new run is created
+        # raises before the new run is created
+        reuse = ResultReuse(log, self.program(start), self.graph, self.settings, force)
         if log.edits:
             steps = ", ".join(map(str, log.edits))
             warn(f"run {parent!r} was changed by hand in step {steps}; the rerun drops these changes")

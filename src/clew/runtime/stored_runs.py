@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from clew.errors import InputError
 from clew.runtime.inspection import RunInspection
 from clew.runtime.result import RunResult
-from clew.stores import RunRow
+from clew.stores import RunRow, Store
 
 if TYPE_CHECKING:
     from clew.engine.reasons import Why
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 class StoredRuns:
     """The runs of a store, for an `Engine`, which sets `_inspection`."""
 
+    store: Store
     _inspection: RunInspection
 
     def result(self, run_id: str) -> RunResult:
@@ -68,6 +70,12 @@ class StoredRuns:
     ) -> list[str]:
         """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""
         return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
+
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
+        if node is not None and not isinstance(node, str):
+            raise InputError(f"node: expected the name of a node or None, got {node!r}")
+        return self.store.clear_cache(node)
 
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
         """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""

@@ -12,8 +12,10 @@ from clew.cli.commands.fork import step_of
 from clew.cli.commands.runs import row_json
 from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
+from clew.cli.run_output import say_failures
 from clew.error_text import line_of
 from clew.errors import UnknownRunError
+from clew.runtime.log.run_rows import opened_row
 from clew.runtime.review.json_documents import checkpoint_json
 
 _ITEMS = 40  # columns for the items of a step
@@ -63,7 +65,9 @@ def show(
         rows: list[tuple[str, ...]] = []
         _collect(chain, rows, "")
         say_table(("step", "time", "label", "items", "values"), rows)
-        if about["error"] is not None:
+        failures = opened_row(row).failures
+        say_failures(failures)
+        if about["error"] is not None and not failures:  # the row is damaged
             say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
         for question in engine.result(row.run_id).questions if row.status in ("waiting", "paused") else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")
@@ -107,14 +111,19 @@ def _collect(
         before = versions
 
 
-def items_text(paths: Sequence[str]) -> str:
+def items_text(paths: Sequence[str], cached: Sequence[str] = ()) -> str:
     """Return the items of a step in a few words: a batch of more than three is one word with its number of items."""
+    hits = set(cached)
     batches: dict[str, list[str]] = {}
     for path in paths:
         batches.setdefault(path[: path.rindex("[")] if path.endswith("]") else path, []).append(path)
     words: list[tuple[str, int]] = []
     for batch, items in batches.items():
-        words += [(f"{batch} ×{len(items)}", len(items))] if len(items) > 3 else [(path, 1) for path in items]
+        if len(items) > 3:
+            number = len(hits.intersection(items))
+            words.append((f"{batch} ×{len(items)}{f' ({number} cached)' if number else ''}", len(items)))
+        else:
+            words += [(f"{path} (cached)" if path in hits else path, 1) for path in items]
     shown, rest = words[0][0] if words else "", len(paths) - (words[0][1] if words else 0)
     for word, number in words[1:]:
         if len(shown) + len(word) >= _ITEMS:
@@ -125,7 +134,7 @@ def items_text(paths: Sequence[str]) -> str:
 
 def _items(checkpoint: Checkpoint) -> str:
     """Return the items of a step; a step by hand that stands for no node has none."""
-    named = items_text([path for path in checkpoint.items if not path.startswith("#")])
+    named = items_text([path for path in checkpoint.items if not path.startswith("#")], checkpoint.cached)
     if checkpoint.by_hand:
         return f"{named} (by hand)".strip()
     return named or "-"

@@ -53,6 +53,14 @@ def calls_of(program: Program) -> list[tuple[Call, bool, bool]]:
 
 
 def _call_of(program: Program, node: Node) -> Call:
+    call = _plain_call_of(program, node)
+    if node.rescuer is None:
+        return call
+    rescue = _plain_call_of(program, node.rescuer)
+    return lambda item, context: (call if item.node is node else rescue)(item, context)
+
+
+def _plain_call_of(program: Program, node: Node) -> Call:
     func = node.func
     sources = tuple(p.source for p in node.params)
     plain = all(
@@ -111,6 +119,8 @@ def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Ar
     for param in item.node.params:
         if param.kind == "context":
             value = context
+        elif param.kind == "error":
+            value = item.failures[0].error
         elif param.kind == "state":
             values = item.values()
             inputs.extend(islice(values.items(), FIELDS))

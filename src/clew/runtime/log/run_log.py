@@ -15,6 +15,7 @@ from clew.engine.chain import Chain
 from clew.engine.program import Program, program_of
 from clew.engine.reasons import RunLineage
 from clew.engine.records import (
+    FailedStep,
     Failure,
     FinishedItem,
     Outcome,
@@ -66,7 +67,10 @@ class RunLog(msgspec.Struct):
     stops: Stops | None = None  # where the run stops
     stop_records: int = 0  # number of records of stops
     measured: list[Measured] = []  # queue statistics of each resumption
-    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined failures before `start`, with their order
+    failures: list[
+        tuple[tuple[int, ...], Failure]
+    ] = []  # confined and rescued, before `start`, with their order
+    failed_steps: set[int] = set()  # the steps with such failures
     digests: dict[str, list[str]] = {}  # of the states of each frame, as stored
 
     @property
@@ -121,6 +125,10 @@ class RunLog(msgspec.Struct):
         found.update(self.finished)
         return found
 
+    def rescued(self) -> dict[str, Outcome]:
+        """Return the outcomes of rescued items by path. To retrace a run, neither node nor rescue is called."""
+        return {path: outcome for path, outcome in self.outcomes().items() if outcome.rescued}
+
     def totals(self, graph: Graph) -> Totals:
         """Return the counters of the run so far."""
         first = self.row.parent_step
@@ -142,7 +150,7 @@ class RunLog(msgspec.Struct):
         """Return whether an item failed without an outcome in the log; a confined failure is an outcome."""
         if self.row.status != "failed":
             return False
-        return not any(failure.path in known for failure in self.row.failures)
+        return not any(failure.path in known for failure in self.row.failures if not failure.rescued)
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
         """Return the steps of the run and of its subgraphs by frame and number."""
@@ -218,6 +226,7 @@ class RunLog(msgspec.Struct):
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     by_hand=any(outcome.by_hand for outcome in outcomes),
+                    cached=tuple(prefix + outcome.path for outcome in outcomes if outcome.cached),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
                     _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
@@ -397,6 +406,9 @@ class _Collected:
     def label(self, label: LabelRecord) -> None:
         self.log.labels[label.label] = label.step
 
+    def failed_step(self, failed: FailedStep) -> None:
+        self.log.failed_steps.add(failed.number)
+
     def accepted(self, accepted: AcceptedChanges) -> None:
         log = self.log
         if accepted.n >= log.accepted:
@@ -478,6 +490,7 @@ _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
     Question: _Collected.question,
     AnswerRecord: _Collected.answer,
     LabelRecord: _Collected.label,
+    FailedStep: _Collected.failed_step,
     AcceptedChanges: _Collected.accepted,
     StopsRecord: _Collected.stops,
     Measured: _Collected.measured,

@@ -35,11 +35,11 @@ from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.metrics import latency_of
 from clew.runtime.log.records import (
-    EMITTED,
     JOURNAL,
-    MOST_EMITTED,
+    MOST_PUBLISHED,
+    PUBLISHED,
     QUESTION,
-    Emitted,
+    PublishedData,
     is_own_step,
     with_epoch,
 )
@@ -238,12 +238,12 @@ class LogWriter:
                 entries.append(encoder.entry(record))
             except EncodeError as error:
                 rejected = error
-                if type(record) in (RecordedCall, Emitted):
+                if type(record) in (RecordedCall, PublishedData):
                     continue  # its node gets the error; no other record depends on it
                 self._failure = error
                 break  # the records before it are written
-            if type(record) is Emitted:
-                drop.append((EMITTED.name, "", record.n - MOST_EMITTED))
+            if type(record) is PublishedData:
+                drop.append((PUBLISHED.name, "", record.n - MOST_PUBLISHED))
             elif type(record) is Question:
                 self._replace_question(encoder, record, entries[-1])
             if self.attached:

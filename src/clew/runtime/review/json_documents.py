@@ -73,6 +73,8 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
     }
     if len(checkpoint.labels) > 1:
         extra["labels"] = list(checkpoint.labels)
+    if checkpoint.cached:
+        extra["cached"] = list(checkpoint.cached)
     if checkpoint.nested:
         extra["nested"] = {
             path: [checkpoint_json(inner) for inner in chain] for path, chain in checkpoint.nested.items()
@@ -102,7 +104,7 @@ def error_json(error: BaseException) -> Json:
 
 
 def failure_json(failure: Failure) -> Json:
-    """Return a failure: its error, with step, node, path and attempt under ``at``."""
+    """Return a failure: its error, with step, node, path and attempts under ``at``."""
     return {key: value for key, value in plain_failure(failure).items() if key != "traceback"}
 
 

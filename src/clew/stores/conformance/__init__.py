@@ -17,7 +17,7 @@ A failed check raises AssertionError with an explanation. The stores that a chec
 
 from __future__ import annotations
 
-from clew.stores.conformance import change_marks, deferred_sync, entries, ownership, runs, threads
+from clew.stores.conformance import change_marks, deferred_sync, entries, ownership, results, runs, threads
 from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
@@ -31,6 +31,7 @@ __all__ = [
     "entries",
     "liveness_checks",
     "ownership",
+    "results",
     "runs",
     "threads",
 ]
