@@ -62,7 +62,7 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
         say_json(result_json(result))
     else:
         say_result(result)
-    return 0 if result.status in ("completed", "waiting") and result.error is None else 1
+    return 0 if result.status in ("completed", "waiting", "paused") and result.error is None else 1
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
@@ -109,6 +109,9 @@ def say_result(result: RunResult) -> None:
             say_line(f"answer with: {command('resume', run_id, '--answer JSON')}")
         else:
             say_line(f"answer with: {command('resume', run_id, '--answers FILE')}")
+    elif result.status == "paused":
+        say_values(result.values)
+        say_line(f"continue with: {command('resume', run_id)}")
     elif result.status == "cancelled":
         say_line(f"resume it with: {command('resume', run_id)}")
     else:
