@@ -51,7 +51,7 @@ def shown(cells: list[Any], source: str, kind: str) -> str:
 
 def printed(cells: list[Any], source: str) -> str:
     cell = next(cell for cell in cells if source in cell.source)
-    return "".join(output.get("text", "") for output in cell.outputs)
+    return "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
 
 
 def test_the_first_cell_is_that_of_the_tutorial(cells: list[Any]) -> None:
@@ -62,9 +62,9 @@ def test_the_first_cell_is_that_of_the_tutorial(cells: list[Any]) -> None:
     assert printed(cells, "def count") == "4\n"
 
 
-def test_no_cell_warns_or_fails(cells: list[Any]) -> None:
-    streams = [output for cell in cells for output in cell.outputs if output.get("name") == "stderr"]
-    assert streams == []
+def test_no_cell_warns_but_the_one_after_the_edited_class(cells: list[Any]) -> None:
+    warned = [cell for cell in cells if any(output.get("name") == "stderr" for output in cell.outputs)]
+    assert all("orders.resume" in cell.source for cell in warned)  # the code of 'take' has changed
 
 
 def test_a_graph_is_drawn_and_results_are_tables(cells: list[Any]) -> None:

@@ -158,7 +158,7 @@ graph.run(5)  # mypy: call-overload; pyright: reportCallIssue, reportArgumentTyp
 graph.rnu(x=1)  # mypy: attr-defined; pyright: reportAttributeAccessIssue
 clew.Grahp([plus])  # mypy: attr-defined; pyright: reportAttributeAccessIssue
 node(retrry=3)  # mypy: call-overload; pyright: reportCallIssue
-node(retry="3")  # mypy: call-overload; pyright: reportArgumentType
+node(retry="3")  # mypy: arg-type; pyright: reportArgumentType
 route(targets=[plus], retrry=3)  # mypy: call-overload; pyright: reportCallIssue
 ifelse(when_true=plus, when_false=END, timout=3)  # mypy: call-overload; pyright: reportCallIssue
 ifelse(when_true=plus, wehn_false=END)  # mypy: call-overload; pyright: reportCallIssue

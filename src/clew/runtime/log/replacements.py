@@ -6,12 +6,11 @@ For a field with a reducer the caller may have meant to add. So a value that dro
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Set
 from typing import Any
 
-from clew.errors import GraphWarning
 from clew.graph import Graph
+from clew.graph_warnings import warn
 from clew.runtime.log.run_checks import check_mapping
 from clew.state import GraphState, Overwrite
 
@@ -27,12 +26,10 @@ def replacements(
     for name, value in values.items():
         is_reduced = name in fields and fields[name].reducer is not None and state.has(name)
         if is_reduced and not isinstance(value, Overwrite) and not _extends(value, state.get(name)):
-            warnings.warn(
+            warn(
                 f"fork of {parent!r}: {name!r} has a reducer, but values= replaces it and does not add to it; to add, "
                 f"give the old value and the new one, combined (the old one is engine.state({parent!r}, step)"
-                f".get({name!r})); to replace it without this warning, give Overwrite(...)",
-                GraphWarning,
-                stacklevel=5,
+                f".get({name!r})); to replace it without this warning, give Overwrite(...)"
             )
     return {name: value.value if isinstance(value, Overwrite) else value for name, value in values.items()}
 
