@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
+from clew.graph.joins import AllOf
 from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Targets: TypeAlias = "Target | Sequence[Target]"
 class SubgraphOptions(TypedDict, total=False):
     """The options of a node that is made from a graph, in addition to its own."""
 
-    after: Targets
+    after: Targets | AllOf
     eager: bool
     retry: int | RetryPolicy | Sequence[RetryPolicy] | None
     timeout: float | None
