@@ -310,7 +310,7 @@ def model(path, text):
 @node(output="messages")
 def reply(messages, ctx: Context):
     said = ctx.record("model", model, sys.argv[2], messages[-1])
-    print("called", flush=True)
+    print("called", messages[-1], flush=True)
     return [said]
 
 engine = Engine(Graph([reply], state=Chat, name="chat"), store=SQLiteStore(sys.argv[1]))
@@ -341,7 +341,7 @@ def test_a_hundred_turns_killed_at_random(tmp_path: Path) -> None:
             assert service.stdout is not None
         service.stdin.write(f"m{turn}\n")
         service.stdin.flush()
-        killed_after = choose.choice(["called", "done"]) if choose.random() < 0.12 else None
+        killed_after = choose.choice([f"called m{turn}", "done"]) if choose.random() < 0.12 else None
         word = ""
         while word not in ("done", killed_after):
             word = service.stdout.readline().strip()
