@@ -97,7 +97,6 @@ def test_the_classifiers_name_the_versions_that_are_tested(project: dict[str, An
     named = [c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r":: 3\.\d+$", c)]
     assert named == re.findall(r"[\d.]+", tested[1])
     assert project["authors"] == [{"name": "The Clew authors"}]
-    assert project["urls"]
 
 
 def test_the_guard_of_queries_is_bound_to_tested_versions_of_its_parser() -> None:
