@@ -57,7 +57,7 @@ if _typing.TYPE_CHECKING:
         result_of,
     )
     from clew.runtime.handles.handle import RunHandle
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
@@ -109,7 +109,7 @@ _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
-    "ReplayReport": "clew.runtime.review.replay",
+    "ReplayReport": "clew.runtime.review.replay_report",
     "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }

@@ -24,14 +24,20 @@ from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.engine.records import Failure, Outcome, Retry
 from clew.error_text import add_note, line_of, native, set_native
-from clew.errors import AmbiguousCallError, ClassChangedError, EncodeError, MutationError, RunCancelledError
+from clew.errors import (
+    AmbiguousCallError,
+    ClassChangedError,
+    EncodeError,
+    MutationError,
+    RunCancelledError,
+)
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.graph import RetryPolicy
 
 _FINAL = (AmbiguousCallError, EncodeError, MutationError)
-_NOT_RESCUED = (*_FINAL, RunCancelledError, ClassChangedError)
+_NOT_RESCUED = (AmbiguousCallError, MutationError, RunCancelledError, ClassChangedError)
 
 
 def give_up(

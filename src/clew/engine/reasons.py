@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from clew import display
 from clew.engine.decisions import withdrawals
 from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome, Step
@@ -82,6 +83,14 @@ class Why(msgspec.Struct, frozen=True):
     cached: bool = False  # its result was cached, or reused by a rerun
     rescued: BaseException | None = None
     """The error of the node, if its rescue function returned in its place."""
+
+    def __repr__(self) -> str:
+        if not self.node:
+            return f"<Why {self.target!r}: written by no node>"
+        return f"<Why {self.target!r}: {self.path} in step {self.step}, {len(self.reasons)} reasons>"
+
+    def _repr_html_(self) -> str:
+        return display.page(display.block(str(self)))
 
     def __str__(self) -> str:
         if not self.node:

@@ -27,7 +27,14 @@ from clew.errors import GraphError
 from clew.graph.joins import read_after
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
 from clew.graph.node_options import OPTIONS, NodeOptions, Targets
-from clew.graph.option_checks import check_cache, check_flag, check_renaming, check_side_effects, check_text
+from clew.graph.option_checks import (
+    check_bare,
+    check_cache,
+    check_flag,
+    check_renaming,
+    check_side_effects,
+    check_text,
+)
 from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
 from clew.graph.rescue import Rescue, read_rescue
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
@@ -210,6 +217,8 @@ def node(
     all runs and processes: equal code and equal inputs (by their canonical encoding) have one result.
     """
 
+    check_bare(func, f"@node(output={func!r})")
+
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         name = node_name(func, options.get("name"))
         where = f"node {name!r}"
@@ -247,6 +256,11 @@ def as_node(func: Any) -> Node:
     """Return a node unchanged, or make one from a function; it writes a value of the function's name."""
     if func is None:
         raise GraphError("None is not a function, so it cannot be a node.")
+    made_by, _, inner = getattr(func, "__qualname__", "").partition(".")
+    if inner == "<locals>.decorate" and getattr(func, "__module__", "").startswith("clew.graph."):
+        raise GraphError(
+            f"{made_by}(...) was not given a function; write {made_by}(...)(function), or use @{made_by}(...)."
+        )
     return func if isinstance(func, Node) else node(func)
 
 
@@ -277,8 +291,8 @@ def make_node(
     """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
-    params = read_params(func, where) if params is None else params
     earlier, is_join = read_after(after, f"after= of {where}")
+    params = read_params(func, where) if params is None else params
     return FunctionNode(
         name=name,
         func=func,

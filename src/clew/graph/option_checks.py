@@ -12,6 +12,12 @@ from clew.errors import GraphError
 from clew.graph.policies import Cache, SideEffectPolicy
 
 
+def check_bare(func: Any, usage: str) -> None:
+    """Reject a name or a list in the place of the function: the caller meant an option."""
+    if isinstance(func, (str, list, tuple)):
+        raise GraphError(f"{func!r} is not a function; give options by name: {usage}.")
+
+
 def check_flag(value: Any, what: str) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):

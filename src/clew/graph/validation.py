@@ -22,7 +22,7 @@ from clew.graph.interface import loops_of, may_send, writers_of
 from clew.graph.joins import circle_of
 from clew.graph.key_functions import wanted_by_key
 from clew.graph.loops import selects_off_loop
-from clew.graph.names import END, nearest
+from clew.graph.names import END, is_misspelt, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
 from clew.graph_warnings import warn
@@ -139,6 +139,25 @@ def _outputs_are_declared(view: ValidationContext) -> None:
                 raise GraphError(
                     f"{node.name!r} writes {value!r}, which {schema.cls.__name__} does not declare; "
                     f"{nearest(value, schema.fields)}"
+                )
+
+
+def _inputs_are_not_misspelt(view: ValidationContext) -> None:
+    """Reject an input that the schema does not declare and that differs from a declared one by a letter.
+
+    Other undeclared inputs may be bound later (`check_declared`).
+    """
+    schema = view.graph.schema
+    if schema is None:
+        return
+    sent_to = {target for node in view.nodes.values() if may_send(node) for target in node.targets}
+    for node in view.nodes.values():
+        for value in node.required if node.name not in sent_to else ():
+            meant = [] if value in schema.fields else [f for f in schema.fields if is_misspelt(value, f)]
+            if meant:
+                raise GraphError(
+                    f"{node.name!r} reads {value!r}, which {schema.cls.__name__} does not declare; did you mean "
+                    f"{meant[0]!r}? If not, declare {value!r}, or give the parameter a default."
                 )
 
 
@@ -321,6 +340,7 @@ CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _has_nodes,
     _names_exist,
     _outputs_are_declared,
+    _inputs_are_not_misspelt,
     _state_readers_are_pointed_to,
     _producers_take_turns,
     _joins_can_run,

@@ -149,9 +149,9 @@ class RunExecution:
                 return opened
             hold.session = opened
             if self._opener.graph.has_async_nodes:
-                import asyncio
+                from clew.runtime.own_loop import run_coroutine  # it imports asyncio
 
-                return asyncio.run(self.adrive_session(opened))
+                return run_coroutine(partial(self.adrive_session, opened))
             self.begin(opened)
             try:
                 for _ in BlockingDriver(opened).drive():

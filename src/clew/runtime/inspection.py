@@ -17,7 +17,7 @@ from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log.checkpoints import Checkpoint
+from clew.runtime.log.checkpoints import Checkpoint, History
 from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
@@ -83,7 +83,7 @@ class RunInspection:
             raise InputError(f"nested must be True or False, got {nested!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
-        return log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested)
+        return History(log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested))
 
     def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), by default the latest, a label."""

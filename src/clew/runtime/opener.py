@@ -35,6 +35,7 @@ from clew.runtime.log.fingerprints import (
 )
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
+from clew.runtime.log.replacements import replacements
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog, fill, graph_at
@@ -197,7 +198,8 @@ class RunOpener(Ownership):
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
-        state = self._with(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
+        state = self._known(state.rooted(), parent)
+        state = self._with(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread)
 

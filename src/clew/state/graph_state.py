@@ -27,7 +27,6 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
-from clew.state.display import ShortRepr
 from clew.state.equality import equal
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
@@ -383,16 +382,24 @@ class GraphState:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        short = ShortRepr()
-        short.maxother = short.maxstring = 60  # characters
+        from clew.display import brief
+
         versions = self._ordered_versions()
-        shown = [
-            f"{name}={short.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
-        ]
+        values = self._ordered_values().items()
+        shown = [f"{name}={brief(value, 60)} v{versions[name]}" for name, value in values]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
         end = ", terminated" if self.terminated else ""
         return f"<GraphState step {self.step}{end}: {', '.join(shown) or 'no values'}>"
+
+    def _repr_html_(self) -> str:
+        from clew import display
+
+        versions, values = self._ordered_versions(), self._ordered_values()
+        rows = [(display.cell(n), display.cell(versions[n]), display.value_cell(values[n])) for n in values]
+        end = ", terminated" if self.terminated else ""
+        heading = display.line(f"State after step {self.step}{end}")
+        return display.page(heading, display.table(("value", "version", ""), rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), *self._parts())

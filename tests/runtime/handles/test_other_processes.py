@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Engine, Event
-from clew.errors import RunOwnedError, RunStateError, UnknownRunError
+from clew.errors import RunCancelledError, RunOwnedError, RunStateError, UnknownRunError
 from tests.runtime.handles.worker import STEPS, Worker
 
 Open = Callable[..., Engine]
@@ -193,7 +193,8 @@ def test_a_run_that_waits_and_a_run_of_a_dead_process_are_cancelled_directly(
         worker.kill()
     engine = engine_on()
     assert engine.handle("lost").cancel() is True
-    assert engine.handle("lost").result().status == "cancelled"
+    with pytest.raises(RunCancelledError):
+        engine.handle("lost").result()
     assert engine.handle("waits").status == "cancelled"
     assert engine.resume("lost").status == "completed"
 
@@ -247,7 +248,7 @@ def test_result_waits_for_the_other_process(address: str, engine_on: Open) -> No
 def test_the_events_of_a_run_that_failed_elsewhere(address: str, engine_on: Open) -> None:
     with Worker(address, "fail") as worker:
         worker.tell("run", "r", {"n": 5})
-        assert worker.finish() == "failed"
+        assert worker.finish() == "ValueError"
     handle = engine_on("fail").handle("r")
     *_, last = handle.events()
     assert (last.kind, last.status, last.step) == ("run_finished", "failed", 0)

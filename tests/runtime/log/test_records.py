@@ -50,8 +50,8 @@ RECORDS = {
     ResumeRecord,
     AcceptedChanges,
     Measured,
-    FailedStep,
     PublishedData,
+    FailedStep,
 }
 
 

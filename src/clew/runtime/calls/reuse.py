@@ -5,8 +5,8 @@ item of the new run with the same key gets the old outcome, marked as cached; al
 equal keys are used in the order of the old run, each once.
 
 These outcomes are not reused: of a node whose code, inputs or bound values have changed; of nodes in a subgraph whose
-initial values have changed; of any node if a reducer has changed; of nodes that the caller forces to run; of nodes that
-failed, rescued or not.
+initial values have changed; of any node if a reducer has changed; of nodes that failed, rescued or not; of nodes that
+the caller forces to run.
 """
 
 from __future__ import annotations

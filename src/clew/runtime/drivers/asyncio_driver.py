@@ -22,6 +22,7 @@ from typing import Any
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
 from clew.errors import NodeError
+from clew.runtime.calls.forgotten_await import RISKY, holds_coroutine
 from clew.runtime.calls.mutation_check import changed, error_of
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.dispatch import submit
@@ -167,6 +168,10 @@ class AsyncioDriver:
                         if self._interrupted:
                             raise asyncio.CancelledError
                         self._limit = None
+                        if type(value) in RISKY and holds_coroutine(value):
+                            item = general(machine)
+                            session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                            return
                 except (Exception, asyncio.CancelledError, Asking) as error:
                     ended = monotonic()
                     item = general(machine)

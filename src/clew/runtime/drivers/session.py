@@ -24,9 +24,10 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import ClewError, NodeTimeoutError, OutputError, RunCancelledError, StoreUnavailableError
+from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import ResultCache
+from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
@@ -205,9 +206,8 @@ class Session(Host):
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
         """Take the value of an attempt; discard it if the attempt has ended."""
         if item.attempt == attempt and item.live:
-            if type(value) is CoroutineType and item.node.mode == "sync":
-                value.close()
-                self.machine.fail(item, _forgotten_await(item), started, duration)
+            if type(value) is CoroutineType or (item.node.mode == "async" and holds_coroutine(value)):
+                self.machine.fail(item, forgotten_await(item, value), started, duration)
             elif self.cache is not None and (unfit := self.cache.keep(self, item, value)) is not None:
                 self.machine.fail(item, unfit, started, duration)
             else:
@@ -485,9 +485,3 @@ class Session(Host):
         """Return the status of the run after the driver has stopped."""
         status = self.machine.status
         return "cancelled" if self.cancelled and status == "running" else status
-
-
-def _forgotten_await(item: Item) -> OutputError:
-    return OutputError(
-        f"node {item.node.name!r} returned an awaitable; declare it with `async def`, or await inside it"
-    )

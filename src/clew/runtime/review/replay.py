@@ -18,11 +18,11 @@ difference. Its outcome is unknown, so the replay follows the chain only up to i
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -39,7 +39,6 @@ from clew.errors import (
     EncodeError,
     MutationError,
     NodeTimeoutError,
-    ReplayError,
     ReplayMismatchError,
     ReplayMissingError,
 )
@@ -53,90 +52,12 @@ from clew.runtime.log.call_records import RecordedCall, Request
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of
+from clew.runtime.own_loop import run_coroutine
+from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
 from clew.state import same
 from clew.state.stored_object import have_been_made
-
-Kind = Literal[
-    "reducer",
-    "update",
-    "decision",
-    "error",
-    "question",
-    "call",
-    "missing",
-    "start",
-    "step",
-    "extra",
-    "absent",
-]
-
-
-class Divergence(msgspec.Struct, frozen=True):
-    """One difference between a replay and the recording."""
-
-    kind: Kind
-    step: int
-    path: str
-    node: str
-    message: str
-    diff: str = ""
-
-    def __str__(self) -> str:
-        line = f"step {self.step}, {self.path or 'the chain'}: {self.message}"
-        return f"{line}\n{self.diff}" if self.diff else line
-
-
-class ReplayReport(msgspec.Struct, frozen=True):
-    """The result of a replay. It is true if nothing differs."""
-
-    run_id: str
-    steps: int
-    items: int
-    calls: int
-    divergences: tuple[Divergence, ...]
-    graph: str = ""
-    """The structural changes of the graph since the recording, if the replay differs."""
-
-    def __bool__(self) -> bool:
-        return not self.divergences
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing differs."""
-        return not self.divergences
-
-    def check(self) -> None:
-        """Raise the first difference, if there is one.
-
-        Raises:
-            ReplayMismatchError: If a recorded call differs.
-            ReplayMissingError: If a call was never recorded.
-            ReplayError: If something else differs.
-        """
-        if self.divergences:
-            first = self.divergences[0]
-            raise _RAISED.get(first.kind, ReplayError)(
-                f"run {self.run_id!r} does not replay: {self._why()}{first}"
-            )
-
-    def _why(self) -> str:
-        return f"it was recorded with a different graph ({self.graph}); " if self.graph else ""
-
-    def __str__(self) -> str:
-        seen = ", ".join(
-            f"{count} {what}{'' if count == 1 else 's'}"
-            for count, what in ((self.steps, "step"), (self.items, "item"), (self.calls, "recorded call"))
-        )
-        if self.ok:
-            return f"run {self.run_id!r} replays: {seen}"
-        lines = "\n".join(str(each) for each in self.divergences)
-        why = f"\nit was recorded with a different graph ({self.graph})" if self.graph else ""
-        return f"run {self.run_id!r} does not replay ({seen}):{why}\n{lines}"
-
-
-_RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
 
 
 class RecordedCallSource:
@@ -298,7 +219,7 @@ class Replayer:
         try:
             value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
-                value = asyncio.run(_awaited(value))
+                value = run_coroutine(partial(_awaited, value))
         except Asking as asking:
             return _CallResult(asking=asking)
         except Exception as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -22,7 +23,6 @@ from clew.errors import (
     StoreCorruptError,
     StoreError,
     ThreadMovedError,
-    UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import (
@@ -152,7 +152,7 @@ class MemoryStore:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise UnknownRunError(unknown(run_id)) from None
+            raise unknown(run_id, ((known,) for known in islice(reversed(self._runs), 500))) from None
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raise UnknownRunError if it does not exist."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.errors import StoreError, UnknownRunError
-from clew.stores.messages import has_fork, unknown
+from clew.errors import StoreError
+from clew.stores.messages import RECENT, has_fork, unknown
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.threads import move_back
 
@@ -22,7 +22,7 @@ def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
         if found is None:
             if again:
                 return
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, cursor.execute(RECENT))
         select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
         if fork := cursor.execute(select, (run_id,)).fetchone():
             raise StoreError(has_fork(run_id, fork[0]))

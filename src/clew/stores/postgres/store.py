@@ -22,7 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
 from clew.stores.postgres import results, threads
 from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
@@ -151,7 +151,7 @@ class PostgresStore(MarkedStore):
                 with cursor.connection.transaction():
                     parent = row.parent
                     if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
-                        raise UnknownRunError(unknown(parent))
+                        raise unknown(parent)
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and thread is not None:
                         threads.move(cursor, thread, row.run_id)
@@ -173,7 +173,7 @@ class PostgresStore(MarkedStore):
         """Return a run. Raise UnknownRunError if it does not exist."""
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         if found.damage:
             raise StoreCorruptError(found.damage)
         return found
@@ -221,7 +221,7 @@ class PostgresStore(MarkedStore):
                 return int(found[0][0])
             found = self._link.fetch(what, OWNER, (key,))
             if not found:
-                raise UnknownRunError(unknown(run_id))
+                raise unknown(run_id, self._link.fetch("runs", RECENT))
             holder, slot, expires_in = found[0]
             if not self._link.outlives(slot):
                 raise RunOwnedError(owned(run_id, holder, expires_in))
@@ -241,7 +241,7 @@ class PostgresStore(MarkedStore):
         """Return the owner of a run, alive or dead, or None."""
         found = self._link.fetch(f"run {run_id!r}", OWNER, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         name, slot, expires_in = found[0]
         return Owner(name, expires_in, not self._link.outlives(slot)) if name else None
 
@@ -255,7 +255,7 @@ class PostgresStore(MarkedStore):
             f"run {run_id!r}", "SELECT fence FROM runs WHERE key = %s", (key_of(run_id),)
         )
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         if found[0][0] != fence:
             raise RunOwnedError(taken_over(run_id))
 

@@ -34,7 +34,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
-from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
 from clew.stores.sqlite import results, threads
@@ -192,8 +192,8 @@ class SQLiteStore:
         """Return a run. Raise UnknownRunError if it does not exist."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
-        if found is None:
-            raise UnknownRunError(unknown(run_id))
+            if found is None:
+                raise unknown(run_id, db.execute(RECENT))
         row = read_row(found)
         if row.damage:
             raise StoreCorruptError(row.damage)
@@ -465,13 +465,13 @@ class SQLiteStore:
     def _number(self, db: sqlite3.Connection, run_id: str) -> int:
         found = db.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, db.execute(RECENT))
         return int(found[0])
 
     def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
         found = db.execute("SELECT id, fence FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, db.execute(RECENT))
         if found[1] != fence:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])
