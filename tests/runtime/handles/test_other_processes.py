@@ -195,6 +195,7 @@ def test_a_run_that_waits_and_a_run_of_a_dead_process_are_cancelled_directly(
     assert engine.handle("lost").cancel() is True
     with pytest.raises(RunCancelledError):
         engine.handle("lost").result()
+    assert engine.handle("lost").result(check=False).status == "cancelled"
     assert engine.handle("waits").status == "cancelled"
     assert engine.resume("lost").status == "completed"
 
@@ -248,12 +249,15 @@ def test_result_waits_for_the_other_process(address: str, engine_on: Open) -> No
 def test_the_events_of_a_run_that_failed_elsewhere(address: str, engine_on: Open) -> None:
     with Worker(address, "fail") as worker:
         worker.tell("run", "r", {"n": 5})
-        assert worker.finish() == "ValueError"
+        assert worker.finish() == "failed"
     handle = engine_on("fail").handle("r")
     *_, last = handle.events()
     assert (last.kind, last.status, last.step) == ("run_finished", "failed", 0)
     assert "no 5" in str(last.error)
     assert handle.status == "failed"
+    with pytest.raises(ValueError, match="no 5"):
+        handle.result()
+    assert str(handle.result(check=False).error) == str(last.error)
 
 
 def test_published_data_reaches_other_processes_once_and_in_order(address: str, engine_on: Open) -> None:

@@ -1,7 +1,7 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running and waiting runs, nor
-  parents of forks, nor heads of threads.
+- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running, waiting and paused runs,
+  parents of forks, and heads of threads.
 - Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
@@ -133,7 +133,7 @@ class MemoryStore:
         ended = [
             run_id
             for run_id, run in self._runs.items()
-            if run.row.status not in ("running", "waiting") and run_id not in needed
+            if run.row.status not in ("running", "waiting", "paused") and run_id not in needed
         ]
         for run_id in ended[:excess]:
             self._drop(run_id)
