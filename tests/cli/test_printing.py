@@ -52,9 +52,9 @@ def hostile(folder: Folder) -> Folder:
         raise ValueError(EVIL)
 
     with Engine(Graph([answer, broken]), store=SQLiteStore(folder.path / "clew.db")) as engine:
-        engine.run({"query": EVIL}, run_id="r")
+        engine.run({"query": EVIL}, run_id="r", check=False)
         engine.label_checkpoint("r", EVIL)
-        engine.run({"query": EVIL + "other"}, run_id="s")
+        engine.run({"query": EVIL + "other"}, run_id="s", check=False)
     return folder
 
 

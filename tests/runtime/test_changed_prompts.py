@@ -122,7 +122,7 @@ def test_a_rerun_notices(file: str, old: str, new: str, end: str, tmp_path: Path
 def test_a_resume_warns(file: str, old: str, new: str, end: str, tmp_path: Path) -> None:
     project = Project(tmp_path, is_cached=False)
     (tmp_path / "broken").touch()
-    assert project.run(RUN % "a")["status"] == "failed"
+    assert project.run("run({'question': ' why '}, run_id='a', check=False)")["status"] == "failed"
     project.change(file, old, new)
     (tmp_path / "broken").unlink()
     resumed = project.run("resume('a')")

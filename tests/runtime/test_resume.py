@@ -110,7 +110,7 @@ def test_one_answer_for_several_questions_is_refused() -> None:
 def test_answer_and_answers_at_once_are_refused() -> None:
     engine = Engine(ASKING)
     engine.run({"plan": "it"}, run_id="r")
-    with pytest.raises(RunStateError, match="give answers="):
+    with pytest.raises(RunStateError, match="answers="):
         engine.resume("r", answer=True, answers={"approve#0": True})
 
 

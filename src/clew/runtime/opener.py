@@ -394,7 +394,8 @@ class RunOpener(Ownership):
             failures=[
                 pair
                 for pair in (*log.failures, *chain.failures())
-                if pair[1].node in state.position.failed  # a step by hand may have replaced it
+                # a step by hand may have replaced it; a failure inside a subgraph belongs to the outermost node
+                if pair[1].rescued or pair[1].path.partition("#")[0] in state.position.failed
             ],
             held=set(log.due),
         )
