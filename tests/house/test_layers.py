@@ -34,6 +34,7 @@ runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
 runtime/inspection
+runtime/child_runs runtime/replays
 runtime/execution
 runtime/engine
 runtime/regression

@@ -228,7 +228,7 @@ class Machine:
             return
         self.counters.executed += 1
         if item.node.kind == "interrupt":
-            self._ask(item, value)
+            frame_lifecycle.ask(self, item, (value, "", None))
         else:
             self._settle(item, value, started, duration, cached=cached)
 
@@ -276,10 +276,17 @@ class Machine:
         else:
             self.fail(item, error, started, duration)
 
-    def ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        """Report that an item asked a question and stopped; `position` is by default after all answered ones."""
+    def ask(
+        self,
+        item: Item,
+        question: Any,
+        about: str = "",
+        position: str | None = None,
+        others: Sequence[tuple[Any, str, str]] = (),
+    ) -> None:
+        """Report that an item asked questions and stopped; `position` is by default after all answered ones."""
         if self._returns(item):
-            self._ask(item, question, about, position)
+            frame_lifecycle.ask(self, item, (question, about, position), *others)
 
     def _returns(self, item: Item) -> bool:
         """Mark an item as returned by its worker; return False if its result is no longer wanted."""
@@ -444,17 +451,6 @@ class Machine:
         frame_lifecycle.fail(frame, item.order, item.step, failure)
         item.batch.stuck += 1
         frame_lifecycle.check_drained(self, frame)
-
-    def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        number = len(self.answers(item, about))
-        at = str(number) if position is None else position
-        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
-        item.frame.questions[item.order] = asked
-        item.batch.stuck += 1
-        self.outbox.append(asked)
-        if self.options.listening:
-            self.notify("interrupted", item, node=item.node.name, question=question)
-        frame_lifecycle.check_drained(self, item.frame)
 
     # -- output ----------------------------------------------------------------------------------
 

@@ -232,13 +232,12 @@ class Engine:
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
-        from clew.runtime.review.replay import Replayer
+        from clew.runtime.replays import replay
 
         _outside_loop("replay", "areplay")
         if not isinstance(strict, bool):
             raise InputError(f"strict must be True or False, got {strict!r}")
-        log = self._opener.runs.open(run_id).whole()
-        return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
+        return replay(self._opener, self._settings, run_id, strict=strict)
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """`replay` on a thread, for use on an event loop."""
@@ -324,9 +323,9 @@ class Engine:
         """Return the items that would run next at the latest state, or at S(step)."""
         return self._inspection.frontier(run_id, step)
 
-    def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status."""
-        return self._inspection.runs(status=status)
+    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
+        return self._inspection.runs(status=status, children=children)
 
     def delete(self, run_id: str) -> None:
         """Delete a run. Raise RunOwnedError if it has a living owner."""

@@ -24,10 +24,12 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.graph import Graph
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
+from clew.runtime.events import Listener
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.metrics import Totals, totals_of
 from clew.runtime.log.repository import fresh_owner
@@ -68,6 +70,7 @@ class RunExecution:
         self.lease_renewer = LeaseRenewer(store, settings.lease) if store.encodes else None
         self._off_loop: OffLoop | None = None  # where methods on an event loop wait for the store
         self._waits: bool | None = None  # whether they ever have to; None while unknown
+        self._outer: RunExecution | None = None  # of a child: the execution of the run that contains it
 
     def close(self) -> None:
         """Stop renewing leases, and end the threads."""
@@ -83,10 +86,7 @@ class RunExecution:
     def stop(self, session: Session | None) -> None:
         """Cancel a session, from any thread."""
         if session is not None:
-            session.cancelled = True
-            wake = session.wake_driver
-            if wake is not None:
-                wake()
+            session.stop()
 
     def resumed(
         self, hold: Hold, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
@@ -178,6 +178,8 @@ class RunExecution:
 
     def _elsewhere(self) -> OffLoop | None:
         """Return where an event loop waits for the store; None if it never has to wait."""
+        if self._outer is not None:
+            return self._outer._elsewhere()
         if self._off_loop is None and self._waits is not False:
             is_quick = True
             try:
@@ -208,13 +210,32 @@ class RunExecution:
         self._live[session.run_id] = session
         if self.lease_renewer is not None:
             self.lease_renewer.add(session, session.fence)
-        session.thread = threading.get_ident()
+        session.thread, session.start_child = threading.get_ident(), self._start_child
         if session.listening:
             session.announce(
                 "run_started", session.start.step, graph=self._opener.graph.name, values=session.start.values
             )
 
+    def _start_child(self, session: Session, *call: Any) -> Any:
+        """Run a graph in a node of a session: `ctx.run`."""
+        from clew.runtime.child_runs import ChildRun
+
+        return ChildRun(self, session, *call).start()
+
+    def for_child(
+        self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
+    ) -> tuple[RunExecution, RunOpener, RunInspection]:
+        """Return what opens, drives and reads a child in the same store."""
+        opener = RunOpener(graph, self._store, settings, listeners, child_of)
+        inspection = RunInspection(self._store, opener, settings, listeners, self._live)
+        execution = RunExecution(self._store, opener, settings, inspection, self._live)
+        execution._outer = self
+        execution.lease_renewer = None  # who owns the outer run owns the child
+        return execution, opener, inspection
+
     def leave(self, session: Session) -> None:
+        if session.children is not None:
+            session.children.stop()  # those of abandoned threads
         if self.lease_renewer is not None:
             self.lease_renewer.remove(session)
         if self._live.get(session.run_id) is session:

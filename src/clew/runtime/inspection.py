@@ -141,11 +141,13 @@ class RunInspection:
             past=lambda node: chain.last_run(node, number),
         )
 
-    def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status."""
+    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
         if status is not None and status not in get_args(Status):
             raise InputError(f"status must be one of {', '.join(get_args(Status))}, got {status!r}")
-        return self._opener.runs.rows(status)
+        if not isinstance(children, bool):
+            raise InputError(f"children must be True or False, got {children!r}")
+        return self._opener.runs.rows(status, of=None if children else "")
 
     def delete(self, run_id: str) -> None:
         """Delete a run. Raise RunOwnedError if it has a living owner."""

@@ -56,9 +56,14 @@ class RunOpener(Ownership):
     """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
 
     def __init__(
-        self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
+        self,
+        graph: Graph | None,
+        store: Store,
+        settings: Settings,
+        listeners: tuple[Listener, ...],
+        child_of: tuple[str, str] | None = None,
     ) -> None:
-        super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
+        super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict, child_of))
         self._graph = graph
         self._listeners = listeners
         self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
@@ -310,6 +315,7 @@ class RunOpener(Ownership):
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
+            session.accepts_changes = accept_changes
             session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)

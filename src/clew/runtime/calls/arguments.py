@@ -19,7 +19,7 @@ from typing import Any
 from clew.engine.fast_path import UNSIZED
 from clew.engine.frame import Item
 from clew.engine.program import Program
-from clew.errors import ClassChangedError
+from clew.errors import ClassChangedError, OutputError
 from clew.graph import Node
 from clew.graph.signature import MISSING
 from clew.runtime.calls.mutation_check import Guard, Input, guard_of
@@ -170,3 +170,10 @@ def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
     if schema is None:
         return MappingProxyType(values)
     return schema.instance(values)
+
+
+def forgotten_await(item: Item) -> OutputError:
+    """Return the error of a sync node that returned an awaitable."""
+    return OutputError(
+        f"node {item.node.name!r} returned an awaitable; declare it with `async def`, or await inside it"
+    )

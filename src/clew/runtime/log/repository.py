@@ -35,7 +35,14 @@ _DEEP = 16  # length of a chain of forks at which the last one gets a snapshot
 class RunRepository:
     """The runs of one graph in one store."""
 
-    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
+    def __init__(
+        self,
+        graph: Graph | None,
+        store: Store,
+        on_conflict: str,
+        child_of: tuple[str, str] | None = None,
+    ) -> None:
+        self.child_of = child_of  # the run whose node starts these runs, and the place of the call
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
@@ -83,6 +90,8 @@ class RunRepository:
             description=graph,
             target=target,
         )
+        if self.child_of is not None:
+            row.child_of, row.place = self.child_of
         if not self._store.encodes:
             self._store.create(row)
             return 0

@@ -98,7 +98,7 @@ class RunLog(msgspec.Struct):
         for path in given:
             if path not in asked:
                 raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {open_questions}")
-            _check_answer(graph, path, given[path])
+            check_answer(graph, path, given[path])
         if (
             self.row.status == "waiting" and asked and not given
         ):  # otherwise its process died right after the answer
@@ -264,13 +264,20 @@ def graph_at(graph: Graph, prefix: str) -> Graph:
 
 
 def _is_interrupt(graph: Graph, path: str) -> bool:
+    if "!" in path:
+        return False
     inside, _, last = path.rpartition("/")
     node = graph_at(graph, f"{inside}/" if inside else "").nodes.get(last.partition("#")[0])
     return node is not None and node.kind == "interrupt"
 
 
-def _check_answer(graph: Graph, path: str, answer: Any) -> None:
-    """Raise InputError if the state schema rejects an answer, while the question is still open."""
+def check_answer(graph: Graph, path: str, answer: Any) -> None:
+    """Raise InputError if the state schema rejects an answer, while the question is still open.
+
+    A question about a call is not of an interrupt node. A question of a child is checked by the child.
+    """
+    if "!" in path:
+        return
     inside, _, last = path.rpartition("/")
     graph = graph_at(graph, f"{inside}/") if inside else graph
     node, schema = graph.nodes[last.partition("#")[0]], graph.schema
@@ -419,7 +426,7 @@ class _Collected:
         }
         log.answered = {path: numbered[max(numbered)].time for path, numbered in self.answers.items()}
         for path, question in list(log.asked.items()):
-            item = path.partition("!")[0]  # a question about an ambiguous call has the path item!call
+            item = path.partition("!")[0]  # the path of a question about a call or of a child is item!call...
             is_over = item in self.done or item in log.finished
             if is_over or question.number < len(log.answers.get(path, ())):
                 del log.asked[path]

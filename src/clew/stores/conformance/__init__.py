@@ -17,7 +17,7 @@ A failed check raises AssertionError with an explanation. The stores that a chec
 
 from __future__ import annotations
 
-from clew.stores.conformance import deferred_sync, entries, ownership, runs
+from clew.stores.conformance import children, deferred_sync, entries, ownership, runs
 from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
@@ -26,6 +26,7 @@ __all__ = [
     "OpenStore",
     "Store",
     "checks",
+    "children",
     "deferred_sync",
     "entries",
     "liveness_checks",

@@ -51,6 +51,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN child_of text;
+    ALTER TABLE runs ADD COLUMN place text NOT NULL DEFAULT '';
+    CREATE INDEX runs_by_child_of ON runs USING hash (child_of) WHERE child_of IS NOT NULL;
+    """,
 )
 """One script for each version of the schema, from `OLDEST`. Opening a store migrates it."""
 

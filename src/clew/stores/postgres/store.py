@@ -22,12 +22,23 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
+from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, counted, problems, read_row, row_values
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ROW,
+    checked,
+    checksum,
+    counted,
+    problems,
+    read_row,
+    row_values,
+    selection,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -72,7 +83,7 @@ _CREATE = f"""
     ), made AS (
         INSERT INTO runs (id, fence, owner, slot, until, server, key, {COLUMNS}) OVERRIDING SYSTEM VALUE
         SELECT id, CASE %s::text WHEN '' THEN 0 ELSE (id << 32) + 1 END, %s, %s, {UNTIL}, {SERVER},
-            %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+            %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
         FROM next ON CONFLICT (key) DO NOTHING RETURNING id, fence
     ), began AS (
         INSERT INTO origins (run, start, codes, start_digest, description, crc)
@@ -141,13 +152,14 @@ class PostgresStore(Store):
         values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> int | None:
-            if row.parent is None and not entries:
+            others = [other for other in (row.parent, row.child_of) if other is not None]
+            if not others and not entries:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
-                    parent = row.parent
-                    if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
-                        raise UnknownRunError(unknown(parent))
+                    for other in others:
+                        if not cursor.execute(_STAYS, (key_of(other),)).fetchone():
+                            raise UnknownRunError(unknown(other))
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and entries:
                         cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
@@ -176,10 +188,10 @@ class PostgresStore(Store):
         found = cursor.execute(f"{ROW} WHERE key = %s", (key_of(run_id),)).fetchone()
         return None if found is None else read_row(found)
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """Return all runs, or those with a status, in the order of their creation."""
-        where, values = ("", ()) if status is None else ("WHERE status = %s", (status,))
-        statement = f"{ROW} {where} ORDER BY runs.id"
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
+        where, values = selection(status, of)
+        statement = f"{ROW} {where.replace('?', '%s')} ORDER BY runs.id"
         return [read_row(found) for found in self._link.fetch("the list of runs", statement, values)]
 
     def update(
@@ -191,33 +203,12 @@ class PostgresStore(Store):
         self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Its forks must be deleted first."""
+        """Delete a run and its children. Their forks must be deleted first."""
 
         def work(cursor: Cursor, again: bool) -> None:
             with cursor.connection.transaction():
-                found = cursor.execute(
-                    "SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
-                ).fetchone()
-                if found is None:
-                    if again:  # the first attempt deleted it
-                        return
+                if not delete_run(cursor, run_id) and not again:  # otherwise the first attempt deleted it
                     raise UnknownRunError(unknown(run_id))
-                select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
-                if fork := cursor.execute(select, (run_id,)).fetchone():
-                    raise StoreError(has_fork(run_id, fork[0]))
-                cursor.execute("DELETE FROM steps WHERE run = %s", found)
-                cursor.execute("DELETE FROM log WHERE run = %s", found)
-                digests = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
-                if digests:
-                    # No other transaction may start to use a blob between the check and the deletion.
-                    cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
-                    cursor.execute(
-                        "DELETE FROM blobs WHERE digest = ANY(%s) "
-                        "AND NOT EXISTS (SELECT FROM uses WHERE uses.digest = blobs.digest)",
-                        ([digest for (digest,) in digests],),
-                    )
-                cursor.execute("DELETE FROM origins WHERE run = %s", found)
-                cursor.execute("DELETE FROM runs WHERE id = %s", found)
 
         self._link.run(f"run {run_id!r}", work)
 

@@ -62,6 +62,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
+    """
+    ALTER TABLE runs ADD COLUMN child_of TEXT;
+    ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT '';
+    CREATE INDEX runs_by_child_of ON runs (child_of) WHERE child_of IS NOT NULL;
+    """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""
 

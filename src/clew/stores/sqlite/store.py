@@ -46,6 +46,7 @@ from clew.stores.sql_rows import (
     problems,
     read_row,
     row_values,
+    selection,
 )
 from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
 from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
@@ -75,7 +76,7 @@ _ADD_ENTRY = (
     "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
 )
-_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
 _ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -164,8 +165,9 @@ class SQLiteStore:
         check_place(self.path, self._file, row.run_id)
         with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
-            if row.parent is not None:
-                self._number(db, row.parent)
+            for other in (row.parent, row.child_of):
+                if other is not None:
+                    self._number(db, other)
             try:
                 number = db.execute(_ADD_ROW, values).lastrowid
             except sqlite3.IntegrityError:
@@ -187,9 +189,9 @@ class SQLiteStore:
             raise StoreCorruptError(row.damage)
         return row
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """Return all runs, or those with a status, in the order of their creation."""
-        where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
+        where, values = selection(status, of)
         with self._lock, self._reading("the list of runs") as db:
             return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
@@ -208,20 +210,25 @@ class SQLiteStore:
             db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Its forks must be deleted first."""
+        """Delete a run and its children. Their forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
-            number = self._number(db, run_id)
-            fork = db.execute(
-                "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
-            ).fetchone()
-            if fork is not None:
-                raise StoreError(has_fork(run_id, fork[0]))
-            base = number * SPAN
-            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
-            db.execute("DELETE FROM log WHERE run = ?", (number,))
-            drop_blobs(db, number)
-            db.execute("DELETE FROM origins WHERE run = ?", (number,))
-            db.execute("DELETE FROM runs WHERE id = ?", (number,))
+            family = {run_id: self._number(db, run_id)}
+            for each in (left := [run_id]):
+                found = db.execute("SELECT run_id, id FROM runs WHERE child_of = ?", (each,)).fetchall()
+                family.update(found)
+                left += [child for child, _ in found]
+            for each in family:
+                select = "SELECT run_id FROM runs WHERE parent = ? ORDER BY id"
+                for (fork,) in db.execute(select, (each,)):
+                    if fork not in family:
+                        raise StoreError(has_fork(each, fork))
+            for number in family.values():
+                base = number * SPAN
+                db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
+                db.execute("DELETE FROM log WHERE run = ?", (number,))
+                drop_blobs(db, number)
+                db.execute("DELETE FROM origins WHERE run = ?", (number,))
+                db.execute("DELETE FROM runs WHERE id = ?", (number,))
 
     # -- owners ------------------------------------------------------------------------------------------
 
