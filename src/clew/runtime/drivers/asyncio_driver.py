@@ -324,6 +324,8 @@ class AsyncioDriver:
         when = session.next_timer()
         if clock.virtual:
             await self._wait_virtual()
+        elif session.cancelled:
+            return  # since the driver last looked, while it waited for the store
         elif when is None or when > clock.monotonic():
             self._wakeup = self._loop.create_future()
             if when is not None:
