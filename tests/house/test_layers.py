@@ -33,6 +33,7 @@ runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
+runtime/inside
 runtime/inspection
 runtime/child_runs runtime/replays
 runtime/execution

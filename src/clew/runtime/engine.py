@@ -24,7 +24,7 @@ from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
-from clew.runtime.execution import RunExecution
+from clew.runtime.execution import Opening, RunExecution
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
@@ -192,11 +192,16 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        path: str | None = None,
     ) -> RunResult:
-        """Start a new run from S(step) of the run `parent`, with changed values."""
+        """Start a new run from S(step) of the run `parent`, with changed values.
+
+        With `path`, start from what is inside that run, with an engine of the inner graph: a child (``outer#0!0``) or
+        a subgraph (``sub#0``).
+        """
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+        opening = self._forking(parent, path, step, values, hold)
         return self._execution.drive(hold, opening)
 
     async def afork(
@@ -207,11 +212,19 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        path: str | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, self._forking(parent, path, step, values, hold))
+
+    def _forking(self, parent: str, path: str | None, *fork: Any) -> Opening:
+        step, values, hold = fork
+        if path is None:
+            return partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+        from clew.runtime.inside import fork_inside
+
+        return partial(fork_inside, self._opener, parent, path, step, values, hold.run_id, hold.owner)
 
     def rerun(
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
@@ -299,21 +312,27 @@ class Engine:
         """Return the result of a run so far, without running anything."""
         return self._inspection.result(run_id)
 
-    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """Return the latest state of a run, or S(step); `step` can be a label."""
-        return self._inspection.state(run_id, step)
+    def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
+        """Return the latest state of a run, or S(step); `step` can be a label.
 
-    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
-        """Return a checkpoint for each S(k); with `nested`, the steps of subgraphs are under their items."""
-        return self._inspection.history(run_id, nested=nested)
+        With `path`, the state is that of a child (``outer#0!0``) or of a subgraph (``sub#0``) inside the run.
+        """
+        return self._inspection.state(run_id, step, path=path)
+
+    def history(self, run_id: str, *, nested: bool = False, path: str | None = None) -> list[Checkpoint]:
+        """Return a checkpoint for each S(k), of the run or of what is inside it at `path`.
+
+        With `nested`, the steps of subgraphs are under their items.
+        """
+        return self._inspection.history(run_id, nested=nested, path=path)
 
     def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), by default the latest, a label."""
         return self._inspection.label_checkpoint(run_id, label, step=step)
 
-    def why(self, run_id: str, target: str) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why."""
-        return self._inspection.why(run_id, target)
+    def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
+        """Explain why a node ran last, or which node wrote a value and why; `path` looks inside the run."""
+        return self._inspection.why(run_id, target, path=path)
 
     def diff(self, a: str, b: str) -> RunDiff:
         """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""

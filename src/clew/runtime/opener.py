@@ -185,7 +185,7 @@ class RunOpener(Ownership):
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
-        state = self._with(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
+        state = self.with_values(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
 
@@ -202,7 +202,7 @@ class RunOpener(Ownership):
         )  # raises before the new run is created
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
-            state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")
+            state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
             session = self._from_state(state, new_run_id(run_id), log.row.parent, None, rule, owner=owner)
         else:
             start = self._known(start, parent)
@@ -225,7 +225,7 @@ class RunOpener(Ownership):
             )
         return known
 
-    def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
+    def with_values(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """Return a state with changed values, after checking them against the schema."""
         if values is None:
             return state

@@ -26,7 +26,10 @@ ROW = (
 )
 """Selects the values for `read_row`."""
 
-COLUMNS = "run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error, child_of, place"
+COLUMNS = (
+    "run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error, "
+    "child_of, place"
+)
 """The columns of the table `runs` in the first result of `row_values`."""
 
 ORIGIN = "start, codes, start_digest, description, crc"

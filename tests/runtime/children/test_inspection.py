@@ -1,4 +1,4 @@
-"""Children are exported and imported with their run, and shown by the command line."""
+"""Children are exported and imported with their run, and `path=` looks inside them and inside subgraphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
-from clew.errors import CheckpointError, RunExistsError
+from clew.errors import CheckpointError, InputError, RunExistsError, UnknownRunError
 from clew.stores import RunRow, Store
 
 
@@ -93,3 +93,72 @@ def test_a_run_without_children_has_the_same_document_as_before(store: Store) ->
     engine = Engine(LEAF, store=store)
     engine.run({"a": 1}, run_id="r")
     assert {"children", "place"}.isdisjoint(engine.export_run("r")["clew"])
+
+
+# -- paths ---------------------------------------------------------------------------------------------------------
+
+SUB = Graph([outer], name="sub").as_node("sub", outputs=["y"])
+
+
+@pytest.fixture
+def finished(store: Store) -> Engine:
+    engine = Engine(Graph([SUB], name="around"), store=store)
+    engine.run({"x": 1}, run_id="r")
+    assert engine.resume("r", answer=10)["y"] == 14
+    return engine
+
+
+CHILD = "sub#0/outer#0!0"
+"""The child of an item in a subgraph."""
+
+
+def test_a_path_looks_inside_children_and_subgraphs(finished: Engine) -> None:
+    for engine in (finished, Engine(store=finished.store)):  # no graph is needed
+        assert engine.state("r", path="sub#0").values == {"x": 1, "y": 14}
+        assert engine.state("r", 0, path="sub#0").values == {"x": 1}
+        assert engine.state("r", path=CHILD).values == {"a": 1, "c": 12}
+        assert engine.state("r", path=f"{CHILD}/inner#0!0").values == {"a": 1, "b": 2}
+        assert engine.state("r", 0, path=f"{CHILD}/inner#0!0").values == {"a": 1}
+        assert engine.state("r", path="sub#0/outer#0!1").values == {"a": 1, "b": 2}
+        assert [each.step_id for each in engine.history("r", path=CHILD)] == [0, 1]
+        assert [each.items for each in engine.history("r", path="sub#0")] == [(), ("sub#0/outer#0",)]
+        assert engine.why("r", "c", path=CHILD).path == "inner#0"
+        assert engine.why("r", "y", path="sub#0").path == "outer#0"
+
+
+def test_a_child_may_have_a_subgraph(store: Store) -> None:
+    @node(output="z")
+    def start(x: int, ctx: Context) -> int:
+        return int(ctx.run(Graph([LEAF.as_node("leaf", outputs=["b"])]), {"a": x})["b"])
+
+    engine = Engine(Graph([start]), store=store)
+    assert engine.run({"x": 2}, run_id="r")["z"] == 4
+    assert engine.state("r", path="start#0!0/leaf#0").values == {"a": 2, "b": 4}
+
+
+def test_a_fork_from_inside(finished: Engine) -> None:
+    store = finished.store
+    assert Engine(LEAF, store=store).fork("r", path="sub#0/outer#0!1", step=0, values={"a": 5})["b"] == 10
+    middle = Engine(MIDDLE, store=store).fork("r", path=CHILD, step=0, run_id="m")
+    assert middle.status == "waiting"
+    assert [row.place for row in store.rows(of="m")] == ["inner#0!0"]
+    inner_graph = Engine(OUTER, store=store)
+    assert inner_graph.fork("r", path="sub#0", step=1, run_id="ended")["y"] == 14
+    assert store.rows(of="ended") == []
+    assert inner_graph.fork("r", path="sub#0", step=0, values={"x": 3}).status == "waiting"
+
+
+@pytest.mark.parametrize("path", ["nothing#0", "sub#0!0", f"{CHILD}/inner#0!9", f"{CHILD}/x#0"])
+def test_a_path_to_nothing(finished: Engine, path: str) -> None:
+    with pytest.raises(UnknownRunError):
+        finished.state("r", path=path)
+
+
+@pytest.mark.parametrize("path", ["", 1, ()])
+def test_an_invalid_path(finished: Engine, path: Any) -> None:
+    with pytest.raises(InputError):
+        finished.state("r", path=path)
+    with pytest.raises(UnknownRunError):
+        finished.state("unknown", path="a#0!0")
+    with pytest.raises(InputError):
+        finished.state("r", "label", path="sub#0")

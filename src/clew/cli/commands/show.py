@@ -9,7 +9,7 @@ import typer
 from clew import Checkpoint
 from clew.cli.commands.fork import step_of
 from clew.cli.commands.runs import row_json
-from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
+from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
 from clew.error_text import line_of
 from clew.errors import UnknownRunError
@@ -30,6 +30,7 @@ def show(
         ),
     ] = None,
     nested: Annotated[bool, typer.Option("--nested", help="Also show the steps of subgraphs.")] = False,
+    path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -39,12 +40,13 @@ def show(
     Examples:
       clew show flow-1a2b3c
       clew show flow-1a2b3c --step 3
+      clew show flow-1a2b3c --path 'ask#0!0'
       clew show flow-1a2b3c --json
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
         engine = inspector(opened)
-        chain = engine.history(row.run_id, nested=nested)
+        chain = engine.history(row.run_id, nested=nested, path=path)
         about = row_json(opened, row)
         if step is not None:
             chain = [_find(row.run_id, chain, step_of(step))]
@@ -54,17 +56,28 @@ def show(
         if step is not None:
             _say_state(chain[0])
             return 0
+        if path is not None:
+            say_line(f"{path} in run {row.run_id}: {count(chain[-1].step_id, 'step')}")
+            say_table(_TITLES, _collected(chain))
+            return 0
         of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
         say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
-        rows: list[tuple[str, ...]] = []
-        _collect(chain, rows, "")
-        say_table(("step", "time", "label", "items", "values"), rows)
+        say_table(_TITLES, _collected(chain))
         if about["error"] is not None:
             say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
         for question in engine.result(row.run_id).questions if row.status == "waiting" else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")
     return 0
+
+
+_TITLES = ("step", "time", "label", "items", "values")
+
+
+def _collected(chain: list[Checkpoint]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    _collect(chain, rows, "")
+    return rows
 
 
 def _find(run_id: str, chain: list[Checkpoint], step: int | str | None) -> Checkpoint:

@@ -1,0 +1,99 @@
+"""Look inside a run: at the chain of a child or of a subgraph, by its path.
+
+The path of a child is the path of the item that started it, "!" and the number of the call: ``outer#0!0``. The path of
+a subgraph is that of its item: ``sub#0``, or ``sub#0[2]`` for one item of a mapped subgraph. What is inside something
+else follows after "/". Of several children at one place, the path means the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from clew.engine.chain import Chain
+from clew.engine.reasons import RunLineage, Why, why
+from clew.errors import InputError, UnknownRunError
+from clew.graph import Graph
+from clew.runtime.drivers.session import Session
+from clew.runtime.log.checkpoints import Checkpoint
+from clew.runtime.log.reader import RunReader
+from clew.runtime.log.run_checks import check_step
+from clew.runtime.log.run_log import RunLog, graph_at
+from clew.runtime.opener import RunOpener
+from clew.state import GraphState
+
+_CHILD = re.compile(r"(.+?![0-9]+(?:\.[0-9]+)*)(?:/(.*))?")
+
+
+def child_at(runs: RunReader, run_id: str, path: Any) -> tuple[str, str]:
+    """Return the innermost child on a path, and the rest of the path: of a subgraph in that child, or empty."""
+    if type(path) is not str or not path:
+        raise InputError(
+            f"path must be the path of a child or of a subgraph, such as 'outer#0!0', got {path!r}"
+        )
+    runs.store.row(run_id)  # raises if there is no such run
+    while (found := _CHILD.fullmatch(path)) is not None:
+        place, path = found[1], found[2] or ""
+        children = runs.store.rows(of=run_id)
+        here = [row.run_id for row in children if row.place == place]
+        if not here:
+            places = ", ".join(dict.fromkeys(row.place for row in children)) or "none"
+            raise UnknownRunError(f"run {run_id!r} has no child at {place!r}; its children: {places}")
+        run_id = here[-1]
+    return run_id, path
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """The chain of a subgraph in a run."""
+
+    log: RunLog
+    graph: Graph
+    chain: Chain
+    prefix: str
+
+    def state(self, step: Any) -> GraphState:
+        """Return S(step) of the subgraph, by default its last state."""
+        check_step(step)
+        if isinstance(step, str):
+            raise InputError(f"labels name steps of the run itself, not of {self.prefix[:-1]}; give a number")
+        return self.chain.state(self.log.step_of(self.chain, step))
+
+    def history(self, *, nested: bool) -> list[Checkpoint]:
+        """Return a checkpoint for each state of the subgraph."""
+        return self.log.checkpoints(self.chain, self.graph, nested=nested, prefix=self.prefix)
+
+    def why(self, target: str) -> Why:
+        """Explain why a node of the subgraph ran last, or which node wrote a value."""
+        return why(self.chain.program, RunLineage(self.chain.start, self.chain.steps), target)
+
+
+def frame_at(runs: RunReader, run_id: str, path: str) -> Frame:
+    """Return the chain of a subgraph of a run, of its last attempt."""
+    run = runs.open(run_id)
+    log, prefix = run.whole(), f"{path}/"
+    if prefix not in log.frames:
+        places = ", ".join(known[:-1] for known in log.frames) or "none"
+        raise UnknownRunError(f"run {run_id!r} has no subgraph at {path!r}; its subgraphs: {places}")
+    graph = graph_at(run.graph, prefix)
+    return Frame(log, graph, log.inner_chain(graph, prefix), prefix)
+
+
+def fork_inside(
+    opener: RunOpener,
+    parent: str,
+    path: str,
+    step: int | str | None,
+    values: Mapping[str, Any] | None,
+    run_id: str,
+    owner: str,
+) -> Session:
+    """Start a run from a step of a child, or of a subgraph. The run is independent of the run around it."""
+    child, rest = child_at(opener.runs, parent, path)
+    if not rest:
+        return opener.forked(child, step, values, run_id, owner)
+    state = frame_at(opener.runs, child, rest).state(step)
+    state = opener.with_values(state.rooted(), values, f"fork of {path} in {parent!r}")
+    return opener.new(state, run_id, owner=owner)
