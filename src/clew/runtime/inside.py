@@ -46,7 +46,7 @@ def child_at(runs: RunReader, run_id: str, path: Any) -> tuple[str, str]:
     return run_id, path
 
 
-class Frame(msgspec.Struct, frozen=True):
+class StoredFrame(msgspec.Struct, frozen=True):
     """The chain of a subgraph in a run."""
 
     log: RunLog
@@ -70,7 +70,7 @@ class Frame(msgspec.Struct, frozen=True):
         return why(self.chain.program, RunLineage(self.chain.start, self.chain.steps), target)
 
 
-def frame_at(runs: RunReader, run_id: str, path: str) -> Frame:
+def frame_at(runs: RunReader, run_id: str, path: str) -> StoredFrame:
     """Return the chain of a subgraph of a run, of its last attempt."""
     run = runs.open(run_id)
     log, prefix = run.whole(), f"{path}/"
@@ -78,7 +78,7 @@ def frame_at(runs: RunReader, run_id: str, path: str) -> Frame:
         places = ", ".join(known[:-1] for known in log.frames) or "none"
         raise UnknownRunError(f"run {run_id!r} has no subgraph at {path!r}; its subgraphs: {places}")
     graph = graph_at(run.graph, prefix)
-    return Frame(log, graph, log.inner_chain(graph, prefix), prefix)
+    return StoredFrame(log, graph, log.inner_chain(graph, prefix), prefix)
 
 
 def fork_inside(

@@ -21,7 +21,7 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, StoreUnavailableError
+from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, RunError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, forgotten_await, unbuilt_input
 from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls.host import SLEPT
@@ -190,7 +190,11 @@ class Session(TimedHost):
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
     ) -> Any:
         """Implement `ctx.run`."""
-        assert self.start_child is not None, "the session has begun"
+        if self.start_child is None:
+            raise RunError(
+                f"node {item.node.name!r} at {item.path} calls ctx.run, which a check cannot simulate; check the inner "
+                f"graph by itself, and replace the call in the outer one"
+            )
         return self.start_child(self, item, attempt, scope, graph, values, key)
 
     def before_effects(self, item: Item) -> tuple[Any, ...]:
