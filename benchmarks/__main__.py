@@ -23,6 +23,7 @@ from benchmarks.explore import explore
 from benchmarks.fanout import fanout
 from benchmarks.imports import imports
 from benchmarks.incremental import incremental
+from benchmarks.large_values import large_values
 from benchmarks.loop import loop
 from benchmarks.restore_postgres import restore_postgres
 from benchmarks.restore_redis import restore_redis
@@ -41,6 +42,7 @@ WORKLOADS: dict[str, Workload] = {
     "durable-bytes": durable_bytes,
     "concurrent": concurrent,
     "stall": stall,
+    "large-values": large_values,
     "explore": explore,
     "restore-postgres": restore_postgres,
     "restore-sqlite": restore_sqlite,

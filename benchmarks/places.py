@@ -19,7 +19,15 @@ SERVERS = Path(__file__).parent.parent / "tests" / "stores" / "servers.py"
 
 
 # The workloads that need a place.
-DURABLE = ("durable_chain", "durable_async_chain", "postgres_chain", "appends", "concurrent", "stall")
+DURABLE = (
+    "durable_chain",
+    "durable_async_chain",
+    "postgres_chain",
+    "appends",
+    "concurrent",
+    "stall",
+    "large_values",
+)
 
 
 @dataclass(frozen=True)

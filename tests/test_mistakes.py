@@ -340,7 +340,11 @@ def ask(a: int) -> str:
         (Graph([first]), {"answer": 1}, "run 'r' asks nothing; resume it without an answer"),
         (Graph([first]), {"answers": {"ask#0": 1}}, "run 'r' does not ask at 'ask#0'; it asks: nothing"),
         (Graph([ask]), {"answers": {"aks#0": 1}}, "run 'r' does not ask at 'aks#0'; it asks: ask#0: 'sure?'"),
-        (Graph([ask]), {}, "run 'r' waits for an answer (ask#0: 'sure?'); resume it with answer=..."),
+        (
+            Graph([ask]),
+            {},
+            "run 'r' waits for an answer (ask#0: 'sure?'); answer with engine.resume('r', answer=...)",
+        ),
     ],
 )
 def test_an_answer_to_no_question_and_a_question_without_answer(

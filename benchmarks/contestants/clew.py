@@ -266,6 +266,24 @@ def stall(place: Place, shut: Callable[[], None], seconds: float) -> Callable[[]
     return run
 
 
+_large: dict[str, Any] = {}  # not a variable of the node, which would be a part of its code hash
+
+
+def large_values(value: Any, place: Place) -> Callable[[], int]:
+    _large["value"] = value
+
+    @node(output="big")
+    def make(x: int) -> Any:
+        return _large["value"]
+
+    @node(output="size")
+    def size(big: Any) -> int:
+        return len(big)
+
+    engine = place.open.enter_context(Engine(Graph([make, size]), store=_file(place)))
+    return lambda: int(engine.run({"x": 1})["size"])
+
+
 def _file(place: Place) -> Store:
     return SQLiteStore(place.file("clew"), synchronous=place.synchronous)  # type: ignore[arg-type]
 

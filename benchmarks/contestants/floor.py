@@ -10,6 +10,7 @@ import asyncio
 import copy
 import hashlib
 import json
+import os
 import queue
 import sqlite3
 import threading
@@ -227,6 +228,19 @@ def postgres_chain(nodes: int, place: Place) -> Callable[[], int]:
 
 def stall(place: Place, shut: Callable[[], None], seconds: float) -> Callable[[], Awaitable[None]]:
     return lambda: asyncio.sleep(seconds)
+
+
+def large_values(value: Any, place: Place) -> Callable[[], int]:
+    def run() -> int:
+        name = hashlib.sha256(value).hexdigest()
+        with open(place.folder / name, "wb", buffering=0) as file:
+            view = memoryview(value).cast("B")
+            while view:
+                view = view[file.write(view[: 1 << 20]) :]
+            os.fsync(file.fileno())
+        return len(value)
+
+    return run
 
 
 def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callable[[], Awaitable[int]]:

@@ -30,6 +30,7 @@ from clew.graph import (
     RetryPolicy,
     Send,
     SideEffectPolicy,
+    all_of,
     ifelse,
     interrupt,
     node,
@@ -38,8 +39,15 @@ from clew.graph import (
 from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, append, merge, register_type
 
 if _typing.TYPE_CHECKING:
+    from clew import engine as engine
+    from clew import explore as explore
+    from clew import incremental as incremental
+    from clew import runtime as runtime
+    from clew import stores as stores
+    from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
@@ -64,6 +72,7 @@ __all__ = [
     "PostgresStore",
     "ReplayReport",
     "RetryPolicy",
+    "RunHandle",
     "RunResult",
     "SQLiteStore",
     "SchedulerMetrics",
@@ -72,6 +81,7 @@ __all__ = [
     "SideEffectPolicy",
     "StoredObject",
     "Unchanged",
+    "all_of",
     "append",
     "ifelse",
     "interrupt",
@@ -89,6 +99,7 @@ _LATER = {
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay",
+    "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 
@@ -96,15 +107,17 @@ _LATER = {
 _PARTS = ("engine", "explore", "incremental", "runtime", "stores", "testing")
 
 
-def __getattr__(name: str) -> _typing.Any:
-    from importlib import import_module
+if not _typing.TYPE_CHECKING:  # a type checker reports an unknown name
 
-    if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
-        return import_module(f"clew.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module 'clew' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return value
+    def __getattr__(name: str) -> _typing.Any:
+        from importlib import import_module
+
+        if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
+            return import_module(f"clew.{name}")
+        if name not in _LATER:
+            raise AttributeError(f"module 'clew' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -41,6 +41,8 @@
         ├── UnknownRunError        a run, step or label does not exist (also a KeyError)
         ├── RunExistsError         the run id is taken
         ├── RunStateError          the operation is not possible in the run's status
+        │   ├── ThreadBusyError      another caller runs the thread
+        │   └── ThreadMovedError     another run became the head of the thread
         ├── RunOwnedError          another process owns the run
         ├── CommitConflictError    the step was already committed with different content
         ├── GraphChangedError      the graph's structure differs from that of the run
@@ -246,6 +248,14 @@ class RunExistsError(RunError):
 
 class RunStateError(RunError):
     """The operation is not possible in the run's status."""
+
+
+class ThreadBusyError(RunStateError):
+    """Another caller runs the thread."""
+
+
+class ThreadMovedError(RunStateError):
+    """Another run has become the head of the thread."""
 
 
 class RunOwnedError(RunError):

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from math import isfinite
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.engine.frame import Item
 from clew.errors import NodeTimeoutError, RunStateError
@@ -23,6 +23,7 @@ from clew.runtime.calls.scopes import Asking
 from clew.stores import conformance as store_conformance
 
 if TYPE_CHECKING:
+    from clew.runtime.settings import RunOptions
     from clew.state.input_types import Values
 
 __all__ = ["Stepper", "VirtualClock", "crash_points", "random_order", "run_in_order", "store_conformance"]
@@ -68,7 +69,7 @@ class Stepper:
         *,
         run_id: str | None = None,
         workers: int | None = None,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> None:
         most: Any = workers
         if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
@@ -78,7 +79,8 @@ class Stepper:
                 raise TypeError("give options to the Engine, not to the Stepper")
             self.engine = graph
         else:
-            self.engine = Engine(graph, clock=options.pop("clock", VirtualClock()), **options)
+            options.setdefault("clock", VirtualClock())
+            self.engine = Engine(graph, **options)
         self._session = self.engine.open_session(values, run_id)
         self._workers = workers
         self._running: dict[str, Item] = {}
@@ -153,7 +155,7 @@ def run_in_order(
     choose: Callable[[Sequence[str]], str],
     workers: int | None = None,
     run_id: str | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> RunResult:
     """Run a graph; `choose` gets the paths of the running items and returns the one to complete next."""
     if not callable(choose):

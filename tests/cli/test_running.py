@@ -87,7 +87,7 @@ def test_a_question_is_answered_by_another_process(folder: Folder) -> None:
     assert "answer with: clew resume r --answer JSON" in done.stdout
     done = folder.clew("resume", "r", code=2)
     assert "waits for an answer" in done.stderr
-    assert "clew resume RUN --answer JSON" in done.stderr
+    assert "clew resume r --answer JSON" in done.stderr
     assert folder.json("resume", "r", "--answer", "true")["values"]["sent"] == "about rain"
 
 

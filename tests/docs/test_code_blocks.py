@@ -13,12 +13,14 @@ import io
 import re
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs.console import run_console
 from tests.docs.markdown import Block, read_blocks
+from tests.docs.model_server import model_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "nl2sql/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -73,9 +75,22 @@ def module(
     module = types.ModuleType(re.sub(r"\W+", "_", request.node.name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # a page may import the files that it writes
     return module
 
 
+@pytest.fixture
+def _model(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model where the clients of OpenAI and Anthropic look for one."""
+    with model_server() as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        yield
+
+
+@pytest.mark.usefixtures("_model")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page(page: Path, module: types.ModuleType) -> None:
     run_page(page, module)

@@ -69,7 +69,21 @@ REFUSED = Knobs(
     control=0.3,
     whole_state=0.04,
 )
+JOINED = Knobs(
+    least=4,
+    most=14,
+    control=0.5,
+    joins=0.7,
+    gates=0.25,
+    backwards=0.2,
+    sends=0.4,
+    reduced=0.4,
+    eager=0.12,
+    failures=0.02,
+    interrupts=0.05,
+)
 KINDS = {
+    "joined": JOINED,
     "troubled": TROUBLED,
     "winding": WINDING,
     "dense": DENSE,

@@ -325,7 +325,7 @@ class TestWhy:
         engine.run({"n": 0}, run_id="r")
         engine.run(engine.state("r", step=4), run_id="later")
         assert engine.result("later")["result"] == "high 3"
-        with pytest.raises(UnknownRunError, match="never_ran"):
+        with pytest.raises(UnknownRunError, match="no gate has selected it"):
             engine.why("later", "low")
 
 

@@ -16,12 +16,12 @@ import pytest
 from clew.state import GraphState
 from clew.testing import random_order
 from tests.engine.graphs import Case, Played, Skipped, cases, expected_chain, play, without_context
-from tests.engine.test_against_reference import DENSE, SENDING, WINDING, pending
+from tests.engine.test_against_reference import DENSE, JOINED, SENDING, WINDING, pending
 from tests.reference.generate import Knobs
 from tests.reference.interpreter import Change
 from tests.reference.model import END
 
-KINDS = {"ordinary": Knobs(), "winding": WINDING, "dense": DENSE, "sending": SENDING}
+KINDS = {"ordinary": Knobs(), "winding": WINDING, "dense": DENSE, "sending": SENDING, "joined": JOINED}
 
 
 def changed(case: Case, rng: Random) -> tuple[int, Change]:

@@ -74,7 +74,7 @@ def test_a_failure_and_a_retry_are_told() -> None:
 def test_a_question_is_told() -> None:
     ask = interrupt(name="ask", output="a")(lambda x: "well?")
     assert notified(Graph([ask]), {"x": 1}, "interrupted") == [
-        ("interrupted", 1, "ask#0", {"node": "ask", "question": "well?"})
+        ("interrupted", 1, "ask#0", {"node": "ask", "question": "well?", "number": 0})
     ]
 
 

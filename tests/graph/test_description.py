@@ -118,6 +118,7 @@ def test_a_graph_as_data_says_the_same() -> None:
         "multi": False,
         "when": None,
         "after": [],
+        "is_join": False,
         "eager": False,
         "cutoff": False,
         "subgraph": None,

@@ -12,9 +12,13 @@ from typing import Annotated, Any
 
 import pytest
 
-from clew.graph import END, Graph, Node, ifelse, node, route
-from clew.graph.hashes import code_hash, structure
+from clew.graph import END, Graph, Node, code_hashes, ifelse, node, route
+from clew.graph.hashes import structure
 from clew.state import merge
+
+
+def code_hash(func: Callable[..., Any]) -> str:
+    return code_hashes.code_hash(func).digest
 
 
 @dataclasses.dataclass

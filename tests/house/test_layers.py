@@ -20,6 +20,7 @@ COMMAND = "clew_nl2sql.command"  # a part of the command line, in another distri
 # Lowest first. A new module or package of clew gets its place here.
 LAYERS = """
 errors error_text
+graph_warnings
 state
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages
@@ -36,7 +37,8 @@ runtime/opener
 runtime/inside
 runtime/inspection
 runtime/child_runs runtime/replays
-runtime/execution
+runtime/execution runtime/threads
+runtime/handles
 runtime/engine
 runtime/regression
 explore/spill explore/process_mark explore/progress
@@ -62,7 +64,8 @@ clew_nl2sql/command
 """
 LEVEL = {unit: level for level, line in enumerate(LAYERS.split("\n")) for unit in line.split()}
 
-# Methods of a facade that import upwards when they are called: a graph runs itself and draws itself.
+# Methods of a facade that import upwards when they are called: a graph runs itself and draws itself. The types of
+# these methods are imported for type checkers alone.
 EXCEPTIONS = {
     ("clew.graph.graph", function, unit)
     for function, unit in (
@@ -70,6 +73,8 @@ EXCEPTIONS = {
         ("arun", "runtime/engine"),
         ("as_node", "runtime/engine"),
         ("draw", "drawing"),
+        ("TYPE_CHECKING", "runtime/result"),
+        ("TYPE_CHECKING", "runtime/settings"),
     )
 }
 
@@ -119,7 +124,7 @@ def unit_of(module: str) -> str | None:
 def imports(
     tree: ast.AST, package: str, functions: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, str, str, tuple[str, ...]]]:
-    """Line, module, imported name, and the functions around it, for every import below a node of the tree."""
+    """Line, module, imported name, and the functions (or TYPE_CHECKING) around it, for every import below a node."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.Import):
             yield from ((child.lineno, alias.name, "", functions) for alias in child.names)
@@ -129,6 +134,8 @@ def imports(
             yield from ((child.lineno, module, alias.name, functions) for alias in child.names)
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from imports(child, package, (*functions, child.name))
+        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name):
+            yield from imports(child, package, (*functions, child.test.id))
         else:
             yield from imports(child, package, functions)
 

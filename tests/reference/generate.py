@@ -67,6 +67,7 @@ class Knobs:
     late: float = 0.0
     refusals: float = 0.0
     only_log: float = 0.7
+    joins: float = 0.0
 
 
 ORDINARY = Knobs()
@@ -122,7 +123,7 @@ def _draw(rng: Random, knobs: Knobs) -> tuple[MGraph, dict[str, Any]]:
         after: tuple[str, ...] = ()
         if chance(knobs.control):
             pool = later if later and chance(knobs.backwards / 3) else earlier
-            after = tuple(sorted(rng.sample(pool, min(len(pool), rng.randint(1, 2)))))
+            after = tuple(sorted(rng.sample(pool, min(len(pool), rng.randint(1, 3 if knobs.joins else 2)))))
         nodes.append(
             MNode(
                 name,
@@ -133,6 +134,7 @@ def _draw(rng: Random, knobs: Knobs) -> tuple[MGraph, dict[str, Any]]:
                 goto=() if is_gate else routes,
                 multi=is_gate and chance(knobs.multi),
                 after=after,
+                is_join=bool(after and knobs.joins and chance(knobs.joins)),
                 eager=chance(knobs.eager),
                 cutoff=name[0] == "n" and chance(knobs.cutoff),
                 reads_state=chance(knobs.whole_state),
@@ -263,14 +265,15 @@ def _choice(rng: Random, knobs: Knobs, node: MNode, nodes: list[MNode], reducers
 def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] | None = None) -> Any:
     """The graph built with clew's public names. Raises ``clew.graph.GraphError`` where clew refuses it."""
     from clew.graph import END as CLEW_END
-    from clew.graph import Graph, RetryPolicy, interrupt, node, route
+    from clew.graph import Graph, RetryPolicy, all_of, interrupt, node, route
 
     def real(targets: tuple[str, ...]) -> list[Any]:
         return [CLEW_END if target == END else target for target in targets]
 
     built = []
     for part in graph.nodes:
-        options: dict[str, Any] = {"after": list(part.after), "eager": part.eager}
+        after: Any = all_of(*part.after) if part.is_join else list(part.after)
+        options: dict[str, Any] = {"after": after, "eager": part.eager}
         if part.attempts > 1:
             options["retry"] = RetryPolicy(max_attempts=part.attempts, base_delay=0.5)
         if part.behaviour.late and part.behaviour.fails_at is not None:

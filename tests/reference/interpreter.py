@@ -166,6 +166,8 @@ def batch_of(run: Run, name: str) -> list[tuple[bool, Payload]]:
     if name in run.blocked:
         return []
     node = run.graph.node(name)
+    if not has_arrivals(run, node):
+        return []
     plain_satisfied = not lacks(run, node, {})
     sends = [sent.payload for sent in in_order_sent(run, name)]
     if has_plain_decision(run, name) and not plain_satisfied:
@@ -174,6 +176,11 @@ def batch_of(run: Run, name: str) -> list[tuple[bool, Payload]]:
         return []
     plain = has_plain_decision(run, name) or (has_plain_wake(run, name) and plain_satisfied)
     return [(False, {})] * plain + [(True, payload) for payload in sends]
+
+
+def has_arrivals(run: Run, node: MNode) -> bool:
+    """A join "runs only when all of them have run since the last time"; whatever else wakes it waits for that."""
+    return not node.is_join or all(Reason("control", source) in run.wakes[node.name] for source in node.after)
 
 
 def in_order_sent(run: Run, name: str) -> list[Sent]:

@@ -126,13 +126,17 @@ def available_at_start(graph: MGraph, given: Collection[str], value: str, has_de
 
 def is_candidate(graph: MGraph, given: Collection[str], loop: frozenset[str], name: str) -> bool:
     """C2. "A node of a loop is a candidate for head iff each of its inputs is available at the start, or is
-    written by some node outside the loop, or is written by no node at all."
+    written by some node outside the loop, or is written by no node at all." A join whose sources are on the loop
+    needs something from the loop, too.
     """
+    node = graph.node(name)
+    if node.is_join and any(source in loop for source in node.after):
+        return False
     return all(
         available_at_start(graph, given, value, has_default)
         or any(writer not in loop for writer in graph.writers(value))
         or not graph.writers(value)
-        for value, has_default in graph.node(name).inputs
+        for value, has_default in node.inputs
     )
 
 

@@ -96,6 +96,7 @@ class Behaviour:
 class MNode:
     """One node. ``goto`` holds the targets of a node that may route, ``targets`` those of a gate.
 
+    A join (``after=all_of(...)``) runs only when all nodes of ``after`` have run since its last run.
     ``partial`` nodes return a dict with some of their outputs. ``attempts`` is how often an item is tried. An
     ``interrupt`` node asks at every visit, and the answer is its one output.
     """
@@ -107,6 +108,7 @@ class MNode:
     targets: tuple[str, ...] = ()
     multi: bool = False
     after: tuple[str, ...] = ()
+    is_join: bool = False
     eager: bool = False
     cutoff: bool = False
     reads_state: bool = False

@@ -165,7 +165,7 @@ def test_a_completed_result() -> None:
 def test_a_failed_run_is_returned() -> None:
     result = Engine(Graph([first, breaks])).run({"a": 1}, run_id="r")
     assert (result.status, type(result.error)) == ("failed", ValueError)
-    assert repr(result) == "<RunResult 'r': failed after 1 steps, error=ValueError('no')>"
+    assert repr(result) == "<RunResult 'r': failed after 1 step, error=ValueError('no')>"
 
 
 def test_asking_a_failed_run_for_what_it_never_made_raises_from_the_cause() -> None:
@@ -188,7 +188,7 @@ def test_asking_a_waiting_run_for_a_value_says_what_it_waits_for() -> None:
     result = Engine(Graph([first, approve])).run({"a": 1}, run_id="r")
     with pytest.raises(UnknownValueError, match=r"'approved' .* approve#0"):
         result["approved"]
-    assert repr(result) == "<RunResult 'r': waiting after 1 steps, questions=1>"
+    assert repr(result) == "<RunResult 'r': waiting after 1 step, questions=1>"
 
 
 def test_what_other_branches_finish_while_one_waits_is_provisional() -> None:

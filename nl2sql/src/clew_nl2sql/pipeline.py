@@ -13,10 +13,13 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from clew import Engine, Event, MemoryStore, ReplayReport, RunResult, SQLiteStore
+from clew.runtime import EngineOptions
+from clew.stores import Store
 from clew_nl2sql.access import UserContext, check_policies, check_user
 from clew_nl2sql.answer import Answer, answer_of
 from clew_nl2sql.artifacts import ArtifactStore
@@ -60,7 +63,7 @@ class Pipeline:
         self,
         sources: Mapping[str, str | Path | Source],
         *,
-        store: Any = None,
+        store: Store | str | PathLike[str] | None = None,
         planner: Planner | None = None,
         decomposer: Decomposer | None = None,
         synthesizer: Synthesizer | None = None,
@@ -71,7 +74,7 @@ class Pipeline:
         max_scan_rows: int = 50_000,
         catalog_ttl: float = 60.0,
         listeners: Iterable[Callable[[Event], Any]] = (),
-        **options: Any,
+        **options: Unpack[EngineOptions],
     ) -> None:
         for limit, value in (("timeout", timeout), ("max_rows", max_rows), ("max_scan_rows", max_scan_rows)):
             if value <= 0:
@@ -90,13 +93,13 @@ class Pipeline:
             catalog_ttl=catalog_ttl,
         )
         self.graph = build_graph(self.resources)
+        # Sources enforce their own limits; exceeding one is an error of one scan, not of the run.
+        options.setdefault("default_node_timeout", None)
+        options.setdefault("import_string", import_string_for(self.resources))
         self.engine = Engine(
             self.graph,
             store=SQLiteStore(store) if isinstance(store, str | Path) else store or MemoryStore(),
             listeners=tuple(listeners),
-            # Sources enforce their own limits; exceeding one is an error of one scan, not of the run.
-            default_node_timeout=options.pop("default_node_timeout", None),
-            import_string=options.pop("import_string", import_string_for(self.resources)),
             **options,
         )
 

@@ -99,6 +99,17 @@ def engine_of(
     return Engine(loaded, store=store, listeners=listeners, import_string=target, **options)
 
 
+def graph_option(row: RunRow) -> str:
+    """Return the ``--graph`` that a command about a run needs; "" if the project may list its graph."""
+    try:
+        listed = listed_graphs()
+    except DefinitionError:
+        listed = ()
+    if row.target:
+        return "" if row.target in listed else row.target
+    return "" if listed else "MODULE:GRAPH"
+
+
 def remember_graph(target: str) -> None:
     """Add ``--graph`` to the commands that hints suggest, unless the project lists the graph."""
     try:

@@ -6,6 +6,7 @@ characters that reorder text are printed as escapes (``\\x1b``), and lines of da
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from typing import Any, TextIO
 
 from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
+from clew.state.display import display_tree, has_short_form
 
 
 class CommandError(Exception):
@@ -71,10 +73,14 @@ def remember_option(option: str, value: str | None) -> None:
         _OPTIONS.pop(option, None)
 
 
-def command(verb: str, run_id: str, *more: str) -> str:
-    """Return a command about a run, quoted for a shell."""
-    options = [f"{option} {shlex.quote(inline(value))}" for option, value in _OPTIONS.items()]
-    return " ".join(["clew", verb, shlex.quote(inline(run_id)), *options, *more])
+def command(verb: str, run_id: str, *more: str, name: str = "", graph: str = "") -> str:
+    """Return a command about a run, quoted for a shell. `name` is a second argument, `graph` a value of ``--graph``."""
+    given = {**_OPTIONS, "--graph": graph} if graph else _OPTIONS
+    options = [*(f"{option} {shlex.quote(inline(value))}" for option, value in given.items()), *more]
+    arguments = [shlex.quote(inline(each)) for each in (run_id, name) if each]
+    if any(each.startswith("-") for each in (run_id, name)):
+        return " ".join(["clew", verb, *options, "--", *arguments])
+    return " ".join(["clew", verb, *arguments, *options])
 
 
 def fitted(line: str, columns: int | None = None) -> str:
@@ -86,22 +92,28 @@ def fitted(line: str, columns: int | None = None) -> str:
 
 
 # Messages of the library name Python calls; the command line names commands instead.
-_RUN = r"(?:'([^']*)'|\"([^\"]*)\")"
+_TEXT = r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"  # a string literal, as repr() writes a run id
 
 
 def _with_run(verb: str, *more: str) -> Callable[[re.Match[str]], str]:
-    return lambda found: f"`{command(verb, found[1] or found[2] or '', *more)}`"
+    def replacement(found: re.Match[str]) -> str:
+        run_id, name = (*map(ast.literal_eval, found.groups()), "")[:2]
+        return f"`{command(verb, run_id, *more, name=name)}`"
+
+    return replacement
 
 
 _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"engine\.runs\(\)", "`clew runs`"),
-    (rf"engine\.resume\({_RUN}, accept_changes=True\)", _with_run("resume", "--accept-changes")),
-    (rf"engine\.resume\({_RUN}, answer=\.\.\.\)", _with_run("resume", "--answer JSON")),
-    (rf"engine\.resume\({_RUN}\)", _with_run("resume")),
-    (rf"engine\.fork\({_RUN}, step=\.\.\.\)", _with_run("fork", "--step N")),
-    (r"resume it with answer=\.\.\.", "answer with `clew resume RUN --answer JSON`"),
-    (r"give answers=\{path: \.\.\.\}", 'answer them with --answers FILE, a JSON object {"path": answer}'),
-    (r"engine\.export\(run_id\)", "`clew export RUN`"),
+    (rf"engine\.resume\({_TEXT}, accept_changes=True\)", _with_run("resume", "--accept-changes")),
+    (rf"engine\.resume\({_TEXT}, answer=\.\.\.\)", _with_run("resume", "--answer JSON")),
+    (rf"engine\.resume\({_TEXT}\)", _with_run("resume")),
+    (rf"engine\.rerun\({_TEXT}\)", _with_run("rerun")),
+    (rf"engine\.(?:history|result)\({_TEXT}\)", _with_run("show")),
+    (rf"engine\.why\({_TEXT}, {_TEXT}\)", _with_run("why")),
+    (rf"engine\.fork\({_TEXT}, step=\.\.\.\)", _with_run("fork", "--step N")),
+    (rf"engine\.resume\({_TEXT}, answers=\{{path: \.\.\.\}}\)", _with_run("resume", "--answers FILE")),
+    (r"engine\.export_run\(run_id\)", "`clew export RUN`"),
     (r"choose another run_id", "choose another --run-id"),
     (r"give it to the run", "give it as NAME=JSON"),
 ]
@@ -113,11 +125,14 @@ def report_error(message: str, hint: str = "", *, usage: str = "") -> None:
     Without `hint`, the second line is the part of the message after its last semicolon, or `usage`.
     """
     what, _, more = message.partition("\n")
-    if not hint:
-        first, split, last = what.rpartition("; ")
-        what, hint = (first, last) if split else (what, usage)
     for pattern, instead in _COMMANDS:
         what, hint = re.sub(pattern, instead, what), re.sub(pattern, instead, hint)
+    if not hint:
+        bare = re.sub(
+            rf"`[^`]*`|{_TEXT}", lambda found: "-" * len(found[0]), what
+        )  # a run id may have a semicolon
+        at = max(bare.rfind("; "), what.rfind("; ") if "; " not in bare else -1)
+        what, hint = (what[:at], what[at + 2 :]) if at >= 0 else (what, usage)
     print(f"error: {inline(what)}", file=sys.stderr)
     if hint:
         print(f"hint: {inline(hint)}", file=sys.stderr)
@@ -176,9 +191,24 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in values.items()}
 
 
+_JSON_ESCAPE = re.compile(r"\\\\|\\u00([0-9a-f]{2})")
+
+
 def one_line(value: Any, width: int) -> str:
-    """Return a value as one line of JSON, cut to a width."""
-    return fitted(json_text(plain(value)), width)
+    """Return a value as one line of JSON, with arrays and frames in short form, cut to a width.
+
+    Control characters are escaped as in all other text.
+    """
+    try:
+        tree = display_tree(value)
+    except EncodeError:
+        return fitted(json_text(repr(value)), width)
+    if has_short_form(tree):
+        from clew.runtime.review.value_diff import tree_line
+
+        return fitted(inline(tree_line(tree)), width)
+    text = json_text(tree)
+    return fitted(_JSON_ESCAPE.sub(lambda found: f"\\x{found[1]}" if found[1] else found[0], text), width)
 
 
 def width() -> int:

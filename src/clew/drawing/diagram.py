@@ -6,7 +6,7 @@ Rules:
   END if a path may end at a gate. A value that a loop passes to itself counts as given only if the loop could not start
   without it, and never for a loop inside a subgraph. Bound values are not state, and not shown.
 - There is an arrow for each pair of boxes and kind of link. Labels of data arrows are values, those of gate arrows are
-  choices.
+  choices. A control arrow into a join (``after=all_of(...)``) says so.
 - An arrow is a *back* arrow if its link closes a loop according to `clew.graph.topology`.
 - The box of a subgraph contains the picture of the inner graph, without inputs.
 - Everything is in order of declaration, so equal graphs have equal pictures.
@@ -122,6 +122,8 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
         if link.kind != "gate":
             labels = joined.setdefault((link.source, link.target, link.kind), [])
             labels += [link.value] if link.value else []
+            if link.kind == "control" and _is_joined(graph.nodes[link.target], link.source):
+                labels.append("all of")
     # Links omit END, gates that target themselves, and targets removed by select().
     for name, node in graph.nodes.items():
         for target in node.targets + node.pruned:
@@ -131,6 +133,11 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
     return joined
 
 
+def _is_joined(node: Node, source: str) -> bool:
+    """Return whether a node waits for `source` with ``all_of``."""
+    return node.is_join and source in node.after
+
+
 def _box(node: Node, key: str) -> Box:
     reads = ["the whole state"] * node.reads_state + list(node.inputs)
     facts = [
@@ -138,6 +145,7 @@ def _box(node: Node, key: str) -> Box:
         f"reads {', '.join(reads)}" if reads else "",
         f"writes {', '.join(node.outputs)}" if node.outputs else "",
         f"leads to {', '.join(node.targets)}" if node.targets else "",
+        f"runs after all of {', '.join(node.after)}" if node.is_join else "",
     ]
     note = "\n".join(_one_line(fact) for fact in facts if fact)
     if node.subgraph is not None:

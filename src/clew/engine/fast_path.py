@@ -209,13 +209,14 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
     output = program.plain_outputs[number]
     needers: tuple[int, ...] = ()
     readers: Wakes = ()
-    if output is not None and (output in program.reducers or output in program.weak):
+    leads_to_join = any(program.joins[target] for target in program.topology.targets[number])
+    if output is not None and (output in program.reducers or output in program.weak or leads_to_join):
         output = None
     if output is not None:
         needers = program.needers.get(output, ())
         readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
     targets: dict[str, tuple[int, int, Wakes]] | None = None
-    if node.kind == "route" and not node.multi and not node.pruned:
+    if node.kind == "route" and not node.multi and not node.pruned and not leads_to_join:
         choices = program.choices[number] or {}
         targets = {target: choices[target] for target in node.targets}
     return (

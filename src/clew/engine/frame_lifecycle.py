@@ -168,7 +168,9 @@ def ask(machine: Machine, item: Item, *questions: tuple[Any, str, str | None]) -
         item.frame.questions[(*item.order, place) if place else item.order] = asked
         machine.outbox.append(asked)
         if machine.options.listening:
-            machine.notify("interrupted", item, node=item.node.name, question=question)
+            machine.notify(
+                "interrupted", item, node=item.node.name, question=question, number=number, about=about
+            )
     item.batch.stuck += 1
     check_drained(machine, item.frame)
 
@@ -179,16 +181,22 @@ def end(machine: Machine, frame: Frame) -> None:
     if stalled:
         names = frame.program.names
         missing = "; ".join(
-            f"{names[i]!r} was selected but lacks {', '.join(map(repr, lacking))}"
+            f"{names[i]!r} was selected but {_lacks(frame.working_state, i, lacking)}"
             for i, lacking in stalled.items()
         )
-        error = StalledError(
-            f"the run cannot continue: {missing}; give these values, or let a node write them"
-        )
+        error = StalledError(f"the run cannot continue: {missing}")
         _fail_frame(frame, error)
     frame.state = "failed" if frame.failures else "completed"
     if frame.owner is not None:
         leave(machine, frame)
+
+
+def _lacks(working: WorkingState, node: int, values: tuple[str, ...]) -> str:
+    """Return what a selected node lacks, and how to provide it."""
+    awaited = working.awaited(node)
+    if values:
+        return f"lacks {', '.join(map(repr, values))}; give these values, or let a node write them"
+    return f"all_of() waits for {', '.join(map(repr, awaited))}, which has not run; let it run, or remove it"
 
 
 def too_many_steps(machine: Machine, frame: Frame) -> None:

@@ -8,7 +8,6 @@ are open in the first open step, all of them take effect and the step is committ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from clew.engine import frame_lifecycle
@@ -52,11 +51,9 @@ def release(machine: Machine, frame: Frame) -> bool:
     return True
 
 
-def finished_items(frame: Frame, outcomes: Iterable[Outcome]) -> list[FinishedItem]:
-    """Return the log records for outcomes whose step is not committed."""
-    index, held = frame.program.index, frame.program.held_nodes
-    return [
-        FinishedItem(frame.prefix, outcome, frame.epoch)
-        for outcome in outcomes
-        if not (held and held >> index[outcome.node] & 1)
-    ]
+def log_finished(machine: Machine, frame: Frame, *outcomes: Outcome) -> None:
+    """Log outcomes whose step is not committed, except those of held nodes."""
+    held = frame.program.held_nodes
+    for outcome in outcomes:
+        if not (held and held >> frame.program.index[outcome.node] & 1):
+            machine.outbox.append(FinishedItem(frame.prefix, outcome, frame.epoch))

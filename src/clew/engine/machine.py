@@ -392,7 +392,7 @@ class Machine:
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
-            self.outbox += held_results.finished_items(frame, (outcome,))
+            held_results.log_finished(self, frame, outcome)
             if batch.open == batch.stuck:
                 frame_lifecycle.check_drained(self, frame)
             return
@@ -404,7 +404,7 @@ class Machine:
                 lookahead.plan_after(self, frame, batch)  # later open steps do not contain this outcome yet
             steps.commit(self, frame)
         else:
-            self.outbox += held_results.finished_items(frame, (outcome,))
+            held_results.log_finished(self, frame, outcome)
             lookahead.plan_after(self, frame, batch)
             if not (open_step.held_mask and held_results.release(self, frame)):
                 frame_lifecycle.check_drained(self, frame)
@@ -493,4 +493,4 @@ class Machine:
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:
         """Add a notification to the outbox."""
-        self.outbox.append(Notification(kind, item.step, item.path, data))
+        self.outbox.append(Notification(kind, item.step, item.path + data.pop("about", ""), data))

@@ -8,17 +8,17 @@ expected; nothing is guessed.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.engine.program import Program
 from clew.engine.records import Choice
 from clew.engine.working_state import WorkingState
-from clew.errors import DecisionError, GraphWarning, OutputError
+from clew.errors import DecisionError, OutputError
 from clew.graph import END, Command, Node, Send
 from clew.graph.loops import selects_off_loop
 from clew.graph.names import name_of, nearest
+from clew.graph_warnings import warn
 from clew.state import Overwrite
 
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
@@ -168,7 +168,7 @@ def _warn_of_lost(program: Program, node: Node, names: Sequence[str]) -> None:
     on = [name for name in names if name in index and on_loops[index[name]] & mine]
     off = [name for name in names if name in index and name not in on and not program.graph.nodes[name].eager]
     if mine and on and off:
-        warnings.warn(selects_off_loop(node.name, on, off, verb="selects"), GraphWarning, stacklevel=2)
+        warn(selects_off_loop(node.name, on, off, verb="selects"))
 
 
 def _without_pruned(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:

@@ -12,6 +12,8 @@ runs:
    only when written by a node that a forward gate targets. Where a gate targets it by a back link, writes along back
    links count only from nodes behind that gate. A write from outside (a fork) always counts.
 
+A join (``after=all_of(...)``) has one more bit for each of its sources. It is due only when all of these are set.
+
 `WOKEN` stands for 1, 3 and 4, together with the kind of link: `FORWARD`, or the number of the loop that a back link
 closes. For 2 the wake identifies the gate (`Mark`), because the next decision of a gate withdraws its last one
 (``clew.engine.decisions``). A node is **due** when it is woken and its inputs exist.
@@ -84,6 +86,8 @@ class Program:
         "held_nodes",
         "index",
         "inner",
+        "join_bits",
+        "joins",
         "marks",
         "names",
         "needers",
@@ -174,11 +178,12 @@ class Program:
         readers: list[dict[str, list[tuple[int, int]]]] = [{} for _ in range(n)]
         control: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         decided: list[dict[str, int]] = [{} for _ in range(n)]  # gate -> target -> FORWARD, or a loop
+        self._compile_joins()
         for link in topology.links:
             s, t = topology.index[link.source], topology.index[link.target]
             bits = along(s, t)
             if link.kind == "control":
-                control[s].append((t, WOKEN | bits))
+                control[s].append((t, WOKEN | bits | self.join_bits[t].get(s, 0)))
             elif link.kind == "gate":
                 decided[s][link.target] = bits
             else:
@@ -205,17 +210,28 @@ class Program:
             (value, i) for i, node in enumerate(self.nodes) if not gated[i] for value in node.inputs
         )
 
+    def _compile_joins(self) -> None:
+        """Assign a bit in the wake of a join to each of its sources, above those of the loops."""
+        first = 1 << (_FIRST_LOOP + len(self.topology.loops))
+        self.unmarked = first - 1
+        # join -> source -> its bit; and the bits that have to be set before the join is due
+        self.join_bits: list[dict[int, int]] = [
+            {self.index[name]: first << place for place, name in enumerate(node.after)}
+            if node.is_join
+            else {}
+            for node in self.nodes
+        ]
+        self.joins = [sum(bits.values()) for bits in self.join_bits]
+
     def _compile_marks(self, decided: Sequence[Mapping[str, int]]) -> None:
-        """Assign each gate its own bits in the wakes of its targets, above those of the loops."""
+        """Assign each gate its own bits in the wakes of its targets, above those of loops and joins."""
         n = len(self.nodes)
         self.has_gates = any(decided)
         self.marks: list[dict[str, Mark]] = [{} for _ in range(n)]  # gate -> target -> its bits
         self.selections = [0] * n  # the bits of a wake that mean "selected by a gate"
         # the bits of a wake that stand for forward links, and for the back links of each loop
         self.turn_marks: list[tuple[int, Wakes]] = [(FORWARD, ())] * n
-        first = 1 << (_FIRST_LOOP + len(self.topology.loops))
-        self.unmarked = first - 1
-        free = [first] * n
+        free = [(self.unmarked + 1) << len(bits) for bits in self.join_bits]
         for gate, targets in enumerate(decided):
             for name, along in targets.items():
                 target = self.index[name]

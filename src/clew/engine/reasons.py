@@ -10,7 +10,8 @@ steps with a working state without values, so no reducer is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -28,7 +29,8 @@ from clew.state import GraphState
 class Reason(msgspec.Struct, frozen=True):
     """One cause of a node's run. `step` is when it happened, `path` is the item that caused it.
 
-    `instead_of` are the targets that the gate withdrew with this decision.
+    `instead_of` are the targets that the gate withdrew with this decision. `times` counts equal causes: a gate that
+    sent 40 items is one reason.
     """
 
     kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside"]
@@ -37,8 +39,15 @@ class Reason(msgspec.Struct, frozen=True):
     value: str = ""
     version: int = 0
     instead_of: tuple[str, ...] = ()
+    times: int = 1
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, items: int = 1) -> str:
+        """Return the reason as a clause. It is the last of as many `items` of a batch that did the same."""
+        path = self.path if items == 1 else f"{items} items of {_batch(self.path)}"
+        times = f" {self.times} times" if self.times > 1 else ""
         instead = f" instead of {', '.join(map(repr, self.instead_of))}" if self.instead_of else ""
         match self.kind:
             case "start":
@@ -46,14 +55,19 @@ class Reason(msgspec.Struct, frozen=True):
             case "given":
                 return f"{self.value!r} was given"
             case "changed":
-                return f"{self.value!r} became version {self.version}, written by {self.path} in step {self.step}"
+                return f"{self.value!r} became version {self.version}, written by {path} in step {self.step}"
             case "selected":
-                return f"{self.path} selected it in step {self.step}{instead}"
+                return f"{path} selected it{times} in step {self.step}{instead}"
             case "sent":
-                return f"{self.path} sent to it in step {self.step}{instead}"
+                return f"{path} sent to it{times} in step {self.step}{instead}"
             case "control":
-                return f"{self.path} ran before it, in step {self.step}"
+                return f"{path} ran before it, in step {self.step}"
         return f"{self.value!r} was set from outside before step {self.step + 1}"
+
+
+def _batch(path: str) -> str:
+    """Return the path of an item without its index in the batch."""
+    return path[: path.rindex("[")] if path.endswith("]") else path
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -69,7 +83,11 @@ class Why(msgspec.Struct, frozen=True):
         if not self.node:
             where = " to the run" if self.reasons[0].kind == "given" else ""
             return f"{self.reasons[0]}{where}, and no node has written it since"
-        reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
+        groups: dict[tuple[str, ...], list[Reason]] = {}
+        for reason in self.reasons:
+            key = (reason.kind, str(reason.step), _batch(reason.path), reason.value, *reason.instead_of)
+            groups.setdefault(key, []).append(reason)
+        reasons = "\n".join(f"  - {group[-1].text(len(group))}" for group in groups.values())
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
         return f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
 
@@ -82,8 +100,11 @@ class RunLineage(msgspec.Struct, frozen=True):
     outside: Sequence[tuple[int, frozenset[str]]] = ()  # values set from outside, and after which step
 
 
-def why(program: Program, lineage: RunLineage, target: str) -> Why:
-    """Explain why a node last ran, or why the node ran that last wrote a value."""
+def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[str], str]) -> Why:
+    """Explain why a node last ran, or why the node ran that last wrote a value.
+
+    `not_run` says what keeps a node from running. Raise UnknownRunError with it if the node has not run.
+    """
     is_node = target in program.index
     last: tuple[Step, Outcome] | None = None
     for step in lineage.steps:
@@ -97,23 +118,47 @@ def why(program: Program, lineage: RunLineage, target: str) -> Why:
         return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
     if last is not None:
         step, outcome = last
-        reasons = tuple(_reasons(program, lineage, step, outcome))
+        times = Counter(_reasons(program, lineage, step, outcome))
+        reasons = tuple(msgspec.structs.replace(reason, times=number) for reason, number in times.items())
         return Why(target, outcome.node, outcome.path, step.number, reasons)
     start = lineage.start
     if is_node:
         ran = start.node_history.get(target)
         if ran is None:
-            raise UnknownRunError(
-                f"node {target!r} has not run; {_Replaced(program, lineage).explanation(target)}"
-            )
+            awaited = _awaited(program, lineage, target)
+            if awaited:
+                because = f"all_of() waits for {', '.join(map(repr, awaited))}"
+            else:
+                because = _Replaced(program, lineage).explanation(target) or not_run(target)
+            raise UnknownRunError(f"node {target!r} has not run: {because}")
         raise UnknownRunError(
             f"node {target!r} ran in step {ran.step}, before the state that this run started from; ask the run that "
             f"created that state"
         )
     if start.has(target):
         return Why(target, "", "", start.step, (Reason("given", start.step, value=target),))
-    known = [*program.names, *sorted(program.written), *start.values]
+    for writer in program.nodes:
+        if target in writer.outputs:
+            what = f"no node has written {target!r}"
+            done = [o for step in lineage.steps for o in step.outcomes if o.node == writer.name]
+            if done and done[-1].error is None:
+                raise UnknownRunError(f"{what}: {done[-1].path} ran without it; see what the node returns")
+            if done:
+                raise UnknownRunError(f"{what}: {not_run(writer.name)}")
+            raise UnknownRunError(f"{what}: node {writer.name!r} has not run: {not_run(writer.name)}")
+    known = [*program.names, *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
+
+
+def _awaited(program: Program, lineage: RunLineage, target: str) -> list[str]:
+    """Return the sources of a join that have never run; empty for other nodes."""
+    node = program.graph.nodes[target]
+    if not node.is_join:
+        return []
+    ran = {
+        outcome.node for step in lineage.steps for outcome in step.outcomes
+    } | lineage.start.node_history.keys()
+    return [name for name in node.after if name not in ran]
 
 
 def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
@@ -208,10 +253,10 @@ class _Replaced:
         return tuple(name for name in self._instead.get((reason.step, reason.path), ()) if name != target)
 
     def explanation(self, target: str) -> str:
-        """Return which decision for a node that has not run was replaced, or where to find its missing inputs."""
+        """Return which decision for a node that has not run was replaced; "" if none was."""
         found = [(key, by) for key, by in self._replacements.items() if key[2] == target]
         if not found:
-            return "see result.never_ran for its missing inputs"
+            return ""
         (step, path, _, kind), (later, other) = found[-1]
         what = "sent to it" if kind == "sent" else "selected it"
         return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"

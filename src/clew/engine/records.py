@@ -163,6 +163,8 @@ class Failure(msgspec.Struct, frozen=True, eq=False):
             return f"in step {self.step}"
         if self.refused:
             return f"the reducer of {self.refused!r} rejected the update of {self.path} in step {self.step}"
+        if not self.path:  # it failed before the state that the run started from
+            return f"node {self.node!r} in step {self.step}"
         return f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempt + 1}"
 
 

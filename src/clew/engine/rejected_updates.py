@@ -42,7 +42,7 @@ def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool
         return True
     # finished items stay in the log; a failed outcome there means that the item has to run again
     done = [failed if other is outcome else other for other in open_step.outcomes()]
-    machine.outbox += held_results.finished_items(frame, done)
+    held_results.log_finished(machine, frame, *done)
     if batch.node.subgraph is not None:
         _start_attempt(machine, frame, path, outcome.attempt + 1, error)
     batch.outcomes[index] = None

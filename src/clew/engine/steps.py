@@ -86,7 +86,7 @@ def commit(machine: Machine, frame: Frame) -> None:
                 return
             continue
         except ConflictError as error:
-            machine.outbox += held_results.finished_items(frame, outcomes)
+            held_results.log_finished(machine, frame, *outcomes)
             order = (*frame.order, open_step.number, len(frame.program.nodes))
             found = Failure(error, open_step.number, path=frame.prefix[:-1])
             frame_lifecycle.fail(frame, order, open_step.number, found)

@@ -93,6 +93,7 @@ class WorkingState:
             position.wakes.get(name, 0) & program.unmarked | (0 if visits else first)
             for name, visits, first in zip(program.names, self.visits, program.first_wakes, strict=True)
         ]
+        self._restore_arrivals(position)
         decisions.restore(self, position)
         self.decisions = dict(state.gate_decisions)
         self.terminated, self.stopped = state.has_chosen_end, position.stopped
@@ -110,6 +111,14 @@ class WorkingState:
         if self.stopped:
             self.due.clear()  # including decisions by hand
         return self
+
+    def _restore_arrivals(self, position: Position) -> None:
+        """Set the bits of the nodes that have run since the last run of a join."""
+        index = self.program.index
+        for name, sources in position.arrived.items():
+            bits = self.program.join_bits[index[name]] if name in index else {}
+            for source in sources:
+                self.wakes[index[name]] |= bits.get(index.get(source, -1), 0) if bits else 0
 
     def _find_due(self) -> None:
         self.missing = [
@@ -152,7 +161,10 @@ class WorkingState:
         """Add `node` to the due nodes, or remove it."""
         wake = self.wakes[node]
         sends = self.sends.get(node)
-        if not self.missing[node]:
+        joins = self.program.joins[node]
+        if joins and wake & joins != joins:
+            is_due = False
+        elif not self.missing[node]:
             is_due = bool(sends) or wake & (WOKEN | CHOSEN) != 0
         elif sends:
             is_due = not wake & CHOSEN and not any(
@@ -184,6 +196,13 @@ class WorkingState:
                 lacking = self.lacking(i)
                 found[i] = tuple(v for v in lacking if not all(v in payload for payload in payloads))
         return found
+
+    def awaited(self, node: int) -> tuple[str, ...]:
+        """Return the sources of a join that have not run since its last run."""
+        names, wake = self.program.names, self.wakes[node]
+        return tuple(
+            [names[source] for source, bit in self.program.join_bits[node].items() if not wake & bit]
+        )
 
     def lacking(self, node: int) -> tuple[str, ...]:
         """Return the missing inputs of `node`."""
@@ -375,6 +394,12 @@ class WorkingState:
             visits={names[i]: self.visits[i] for i in n if self.visits[i]},
             wakes={names[i]: wake for i in n if (wake := self.wakes[i] & unmarked)},
             selections=decisions.selections(self),
+            arrived={
+                names[i]: arrived
+                for i in n
+                if (bits := self.program.join_bits[i])
+                and (arrived := tuple([names[source] for source, bit in bits.items() if self.wakes[i] & bit]))
+            },
             sends={
                 names[i]: tuple((names[gate], payload, is_final) for gate, payload, is_final in sends)
                 for i, sends in self.sends.items()

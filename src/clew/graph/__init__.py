@@ -5,6 +5,7 @@ from __future__ import annotations
 from clew.graph.context import Context
 from clew.graph.gates import END, Command, Send, ifelse, interrupt, route
 from clew.graph.graph import Graph
+from clew.graph.joins import all_of
 from clew.graph.names import name_of
 from clew.graph.node import MISSING, FunctionNode, Node, Param, as_node, node
 from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy
@@ -26,6 +27,7 @@ __all__ = [
     "Send",
     "SideEffectPolicy",
     "Subgraph",
+    "all_of",
     "as_node",
     "ifelse",
     "interrupt",

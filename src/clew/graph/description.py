@@ -19,11 +19,13 @@ a parameter               ``name``, ``source`` (the value that it reads), ``kind
 ``subgraph``              None, or ``graph`` (a description), ``inputs``, ``outputs``, ``mapped``, ``mode``, and whether
                           it has a ``transform_input`` and a ``transform_output``
 ``structure_hash``        a digest of the structure (``clew.graph.hashes``)
+``unhashed``              only from ``Graph.describe``: by node, what its code hash does not cover
 ========================  =============================================================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clew.graph.annotations import function_name, shown
@@ -87,6 +89,7 @@ def _node(node: Node) -> dict[str, Any]:
         "multi": node.multi,
         "when": None if node.when is None else list(node.when),
         "after": list(node.after),
+        "is_join": node.is_join,
         "eager": node.eager,
         "cutoff": node.cutoff is not None,
         "subgraph": None if node.subgraph is None else _subgraph(node.subgraph),
@@ -129,9 +132,10 @@ def _subgraph(inside: Subgraph) -> dict[str, Any]:
     }
 
 
-def describe_as_text(graph: Graph) -> str:
-    """Describe a graph as lines to read."""
-    return "\n".join(_lines(describe(graph)))
+def describe_as_text(graph: Graph, unhashed: Mapping[str, Iterable[str]]) -> str:
+    """Describe a graph as lines to read. `unhashed` is what the code hashes of its nodes do not cover."""
+    missing = [f"  not in the code hash of {name}: {', '.join(found)}" for name, found in unhashed.items()]
+    return "\n".join([*_lines(describe(graph)), *missing])
 
 
 def _lines(graph: dict[str, Any]) -> list[str]:
@@ -172,7 +176,7 @@ def _node_lines(node: dict[str, Any]) -> list[str]:
     if node["targets"]:
         line += f" => {' | '.join(node['targets'])}"
     if node["after"]:
-        line += f", after {', '.join(node['after'])}"
+        line += f", after {'all of ' if node['is_join'] else ''}{', '.join(node['after'])}"
     lines = [line]
     if node["description"]:
         lines.append(f"  {node['description']}")

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 import msgspec
 
 from clew.errors import GraphError
 from clew.graph.names import END, check_output_name, name_of
 from clew.graph.node import FunctionNode, check_options, check_targets, make_node, node_name
+from clew.graph.node_options import NodeOptions, Target, Targets
 
 __all__ = ["END", "Command", "Send", "ifelse", "interrupt", "route"]
 
@@ -74,14 +75,19 @@ class Command:
 
 @overload
 def route(
-    func: Callable[P, R], /, *, targets: Any, multi: bool = ..., **options: Any
+    func: Callable[P, R], /, *, targets: Targets, multi: bool = ..., **options: Unpack[NodeOptions]
 ) -> FunctionNode[P, R]: ...
 @overload
 def route(
-    *, targets: Any, multi: bool = ..., **options: Any
+    *, targets: Targets, multi: bool = ..., **options: Unpack[NodeOptions]
 ) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
 def route(
-    func: Callable[..., Any] | None = None, /, *, targets: Any = None, multi: bool = False, **options: Any
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    targets: Targets | None = None,
+    multi: bool = False,
+    **options: Unpack[NodeOptions],
 ) -> Any:
     """Make a gate that returns one of ``targets``, a list of ``Send``s, or a tuple of targets with ``multi=True``.
 
@@ -102,19 +108,19 @@ def route(
 
 @overload
 def ifelse(
-    func: Callable[P, bool], /, *, when_true: Any, when_false: Any, **options: Any
+    func: Callable[P, bool], /, *, when_true: Target, when_false: Target, **options: Unpack[NodeOptions]
 ) -> FunctionNode[P, bool]: ...
 @overload
 def ifelse(
-    *, when_true: Any, when_false: Any, **options: Any
+    *, when_true: Target, when_false: Target, **options: Unpack[NodeOptions]
 ) -> Callable[[Callable[P, bool]], FunctionNode[P, bool]]: ...
 def ifelse(
     func: Callable[..., bool] | None = None,
     /,
     *,
-    when_true: Any = None,
-    when_false: Any = None,
-    **options: Any,
+    when_true: Target | None = None,
+    when_false: Target | None = None,
+    **options: Unpack[NodeOptions],
 ) -> Any:
     """Make a gate that returns a bool. Options are those of ``@node``, except ``output`` and ``writes``."""
 
@@ -136,12 +142,16 @@ def ifelse(
 
 
 @overload
-def interrupt(func: Callable[P, R], /, *, output: str | None = ..., **options: Any) -> FunctionNode[P, R]: ...
+def interrupt(
+    func: Callable[P, R], /, *, output: str | None = ..., **options: Unpack[NodeOptions]
+) -> FunctionNode[P, R]: ...
 @overload
 def interrupt(
-    *, output: str | None = ..., **options: Any
+    *, output: str | None = ..., **options: Unpack[NodeOptions]
 ) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
-def interrupt(func: Callable[..., Any] | None = None, /, *, output: str | None = None, **options: Any) -> Any:
+def interrupt(
+    func: Callable[..., Any] | None = None, /, *, output: str | None = None, **options: Unpack[NodeOptions]
+) -> Any:
     """Make a node that returns a question and writes the answer. Options are those of ``@node``.
 
     Without ``output``, the node writes a value of its own name.

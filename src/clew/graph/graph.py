@@ -14,20 +14,21 @@ Rules:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
-from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
+from clew.graph.hashes import graph_code, structure_hash
 from clew.graph.interface import Interface, read_interface, writers_of
 from clew.graph.names import names_of, nearest
 from clew.graph.node import Node, Param, as_node
+from clew.graph.node_options import SubgraphOptions, Target, Targets
 from clew.graph.option_checks import check_flag, check_names, check_text
 from clew.graph.selection import needed_nodes
 from clew.graph.subgraph import MapMode
@@ -37,6 +38,8 @@ from clew.graph.validation import check_declared, validate
 from clew.state.schema import StateSchema, read_schema
 
 if TYPE_CHECKING:
+    from clew.runtime.result import RunResult
+    from clew.runtime.settings import RunOptions
     from clew.state.input_types import Values
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -62,8 +65,8 @@ class Graph:
         *,
         name: str | None = None,
         state: type | None = None,
-        edges: Iterable[Iterable[Any]] = (),
-        entry: Any = None,
+        edges: Iterable[Sequence[Target]] = (),
+        entry: Targets | None = None,
         strict_types: bool = False,
     ) -> None:
         """Build and validate a graph. Raises `GraphError` with the first problem found.
@@ -86,6 +89,7 @@ class Graph:
         self.selected = None
         self.unselected = frozenset()
         self._topologies: dict[frozenset[str], Topology] = {}
+        self._engine: Any = None  # kept by `clew.runtime.engine.passing`
         annotations = [p.annotation for node in self.nodes.values() for p in node.params]
         annotations += [node.returns for node in self.nodes.values()]
         register_classes([state, *annotations])
@@ -171,6 +175,7 @@ class Graph:
         graph = object.__new__(type(self))
         graph.__dict__.update({name: changes.get(name, getattr(self, name)) for name in fields})
         graph._topologies = {}
+        graph._engine = None
         return graph
 
     def as_node(
@@ -181,7 +186,7 @@ class Graph:
         outputs: Iterable[str] | None = None,
         transform_input: Callable[[Any], Any] | None = None,
         transform_output: Callable[[Any], Any] | None = None,
-        **options: Any,
+        **options: Unpack[SubgraphOptions],
     ) -> Node:
         """Return a node that runs this graph inside another one (``subgraph_node.py``).
 
@@ -203,7 +208,9 @@ class Graph:
             **options,
         )
 
-    def map_over(self, *values: str, mode: MapMode = "zip", name: str | None = None, **options: Any) -> Graph:
+    def map_over(
+        self, *values: str, mode: MapMode = "zip", name: str | None = None, **options: Unpack[SubgraphOptions]
+    ) -> Graph:
         """Return a graph that runs this one for each element of ``values``: inputs and outputs become lists."""
         if not values:
             raise GraphError("map_over() needs at least one input; name the inputs to map over.")
@@ -222,8 +229,11 @@ class Graph:
     @overload
     def describe(self, *, json: Literal[True]) -> dict[str, Any]: ...
     def describe(self, *, json: bool = False) -> str | dict[str, Any]:
-        """Describe the graph as text, or as plain data with ``json=True``."""
-        return describe(self) if json else describe_as_text(self)
+        """Describe the graph as text, or as plain data with ``json=True``; list what the code hashes do not cover."""
+        unhashed = graph_code(self).unhashed
+        if json:
+            return {**describe(self), "unhashed": {name: list(found) for name, found in unhashed.items()}}
+        return describe_as_text(self, unhashed)
 
     def draw(self, format: Literal["mermaid", "dot", "svg"] = "mermaid") -> str:
         """Draw the graph."""
@@ -236,15 +246,15 @@ class Graph:
         """A digest of nodes, values and links. A run can only be resumed with the same one."""
         return structure_hash(self)
 
-    @cached_property
+    @property
     def node_hashes(self) -> Mapping[str, str]:
-        """A digest of each node's code."""
-        return MappingProxyType({name: node_code_hash(node) for name, node in self.nodes.items()})
+        """A digest of each node's code, with the constants and functions that it names (``code_hashes.py``)."""
+        return graph_code(self).nodes
 
-    @cached_property
+    @property
     def code_hash(self) -> str:
         """A digest of the code of all nodes and reducers."""
-        return graph_code_hash(self)
+        return graph_code(self).digest
 
     @cached_property
     def depth(self) -> int:
@@ -269,12 +279,14 @@ class Graph:
             for node in self.nodes.values()
         )
 
-    def __getattr__(self, name: str) -> Any:
-        """Explain which method replaces one that similar libraries have."""
-        hint = _HABITS.get(name)
-        if hint is None:
-            raise AttributeError(f"a graph has no {name!r}")
-        raise AttributeError(f"a graph has no {name!r}: {hint}")
+    if not TYPE_CHECKING:  # a type checker reports an unknown attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain which method replaces one that similar libraries have."""
+            hint = _HABITS.get(name)
+            if hint is None:
+                raise AttributeError(f"a graph has no {name!r}")
+            raise AttributeError(f"a graph has no {name!r}: {hint}")
 
     def has_topology(self, given: frozenset[str]) -> bool:
         """Return whether `topology` has already accepted these names."""
@@ -288,7 +300,11 @@ class Graph:
             found = self._topologies[given] = Topology(self, given)
         return found
 
-    def run(self, values: Values | None = None, /, **options: Any) -> Any:
+    @overload
+    def run(self, values: Values, /, **options: Unpack[RunOptions]) -> RunResult: ...
+    @overload
+    def run(self, values: None = None, /, **inputs: Any) -> RunResult: ...
+    def run(self, values: Values | None = None, /, **options: Any) -> RunResult:
         """Run the graph in memory and return its result.
 
         With a mapping or a `GraphState` (to continue from it), keyword arguments are options of `Engine`. Without
@@ -300,7 +316,11 @@ class Graph:
             return passing(self, {}).run(options)
         return passing(self, options).run(values)
 
-    async def arun(self, values: Values | None = None, /, **options: Any) -> Any:
+    @overload
+    async def arun(self, values: Values, /, **options: Unpack[RunOptions]) -> RunResult: ...
+    @overload
+    async def arun(self, values: None = None, /, **inputs: Any) -> RunResult: ...
+    async def arun(self, values: Values | None = None, /, **options: Any) -> RunResult:
         """Run the graph in memory, as `run` does, for asyncio."""
         from clew.runtime.engine import passing
 
@@ -354,7 +374,7 @@ def _with_schema(node: Node, schema: type) -> Node:
     return replace(node, params=tuple(replace(p, kind="state") if is_state(p) else p for p in node.params))
 
 
-def _edges(given: Iterable[Iterable[Any]]) -> tuple[tuple[str, str], ...]:
+def _edges(given: Iterable[Sequence[Target]]) -> tuple[tuple[str, str], ...]:
     if not isinstance(given, Iterable):
         raise GraphError(f"edges= of a Graph: expected a list of pairs of nodes, got {given!r}.")
     pairs: dict[tuple[str, str], None] = {}

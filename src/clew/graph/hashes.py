@@ -5,39 +5,25 @@ outputs, targets, links, and the schema's fields with types, reducers and whethe
 subgraphs. It is the same in every process, and for a graph that ``clew.graph.skeleton`` rebuilds from a description.
 It does not cover docstrings, descriptions and JSON Schemas.
 
-``code_hash`` covers what a function does: instructions with their constants and names, defaults and closure values. It
-does not cover line numbers, docstrings, comments, or functions called by global name. A value is hashed by its
-canonical encoding, or by its class if it has none. A function in a closure is hashed by its code, so the hash of a
-decorated function covers the function. The hash depends on the Python version, because instructions do.
+``graph_code`` has the hashes of a graph's code (``clew.graph.code_hashes``): of each node, of each reducer, and of all
+together. They are computed on first use, and again only if a module value that they cover was assigned again.
 """
 
 from __future__ import annotations
 
-import dis
-import functools
-import inspect
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import EncodeError
 from clew.graph.annotations import function_name, shown
+from clew.graph.code_hashes import CodeHash, Read, are_current, code_hash
 from clew.graph.signature import MISSING
 from clew.state.codec import digest, encode
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
     from clew.graph.node import Node
-
-# Only the flags that affect how a function is called and run.
-_FLAGS = (
-    inspect.CO_VARARGS
-    | inspect.CO_VARKEYWORDS
-    | inspect.CO_GENERATOR
-    | inspect.CO_COROUTINE
-    | inspect.CO_ASYNC_GENERATOR
-)
-_SKIPPED = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "RESUME"})
 
 
 def structure_hash(graph: Graph) -> str:
@@ -78,7 +64,7 @@ def _node(node: Node) -> dict[str, Any]:
         "pruned": list(node.pruned),
         "multi": node.multi,
         "when": None if node.when is None else list(node.when),
-        "after": sorted(node.after),
+        "after": {"all_of": sorted(node.after)} if node.is_join else sorted(node.after),
         "eager": node.eager,
         "cutoff": node.cutoff is not None,
         "subgraph": None
@@ -93,118 +79,72 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def graph_code_hash(graph: Graph) -> str:
-    """Return the digest of the code of a graph's nodes and reducers."""
-    parts = [part.encode() for pair in graph.node_hashes.items() for part in pair]
-    fields = () if graph.schema is None else graph.schema.fields.values()
-    reducers = [code_hash(field.reducer).encode() for field in fields if field.reducer is not None]
-    return digest(b"clew:graph code", *parts, b"reducers", *reducers)
+@dataclass(frozen=True, eq=False)
+class GraphCode:
+    """The hashes of a graph's code. `reads` are the module values that they cover."""
+
+    digest: str
+    nodes: Mapping[str, str]
+    reducers: Mapping[str, str]
+    unhashed: Mapping[str, tuple[str, ...]]
+    reads: tuple[Read, ...] = field(repr=False)
 
 
-def node_code_hash(node: Node) -> str:
-    """Return the digest of a node's code: its function or its subgraph, and its cutoff."""
+def graph_code(graph: Graph) -> GraphCode:
+    """Return the hashes of a graph's code: the same object while nothing that they cover has changed."""
+    known: GraphCode | None = graph.__dict__.get("_code")
+    if known is not None and (not known.reads or are_current(known.reads)):
+        return known
+    fields = {} if graph.schema is None else graph.schema.fields
+    reducers = {name: code_hash(each.reducer) for name, each in fields.items() if each.reducer is not None}
+    parts = {name: _parts(node) for name, node in graph.nodes.items()}
+    nodes = {
+        name: digest(b"clew:node code", *(part.digest.encode() if part else b"" for part in each))
+        for name, each in parts.items()
+    }
+    codes = [part.encode() for pair in nodes.items() for part in pair]
+    reduced = {name: part.digest for name, part in reducers.items()}
+    found = [part for each in parts.values() for part in each if part is not None]
+    made = graph.__dict__["_code"] = GraphCode(
+        digest(b"clew:graph code", *codes, b"reducers", *(part.encode() for part in reduced.values())),
+        MappingProxyType(nodes),
+        reduced,
+        {name: whats for name in graph.nodes if (whats := _unhashed(parts[name]))},
+        tuple(read for part in (*reducers.values(), *found) for read in part.reads),
+    )
+    return made
+
+
+def _parts(node: Node) -> tuple[CodeHash | GraphCode | None, ...]:
+    """Return the hashes of a node: of its function or its subgraph, and of its cutoff."""
     inner = node.subgraph
     if inner is None:
-        parts = [code_hash(node.func), _optional(node.cutoff)]
-    else:
-        parts = [
-            inner.graph.code_hash,
-            _optional(inner.transform_input),
-            _optional(inner.transform_output),
-            _optional(node.cutoff),
-        ]
-    return digest(b"clew:node code", *(part.encode() for part in parts))
+        return _hashed(node, "func", node.func), _hashed(node, "cutoff", node.cutoff)
+    return (
+        graph_code(inner.graph),
+        _hashed(node, "transform_input", inner.transform_input),
+        _hashed(node, "transform_output", inner.transform_output),
+        _hashed(node, "cutoff", node.cutoff),
+    )
 
 
-def _optional(func: Callable[..., Any] | None) -> str:
-    return "" if func is None else code_hash(func)
+def _hashed(node: Node, what: str, func: Any) -> CodeHash | None:
+    """Return the hash of a function of a node. The node keeps it, because other graphs may have the node too."""
+    if func is None:
+        return None
+    known = node.__dict__.setdefault("_code", {})
+    found: CodeHash | None = known.get(what)
+    if found is None or not found.is_current():
+        found = known[what] = code_hash(func)
+    return found
 
 
-def code_hash(func: Callable[..., Any]) -> str:
-    """Return the digest of a function's code."""
-    return digest(b"clew:code", *_callable(func, ()))
-
-
-def _callable(func: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
-    """Yield the parts of a callable. ``inside`` holds the enclosing ones, because a closure may hold its function."""
-    if id(func) in inside:
-        yield b"recursion"
-        return
-    inside = (*inside, id(func))
-    if isinstance(func, types.FunctionType):
-        yield from _code(func.__code__)
-        yield from _value((func.__defaults__, func.__kwdefaults__), inside)
-        for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
-            yield name.encode()
-            yield from _cell(cell, inside)
-    elif isinstance(func, functools.partial):
-        yield b"partial"
-        yield from _callable(func.func, inside)
-        yield from _value((func.args, func.keywords), inside)
-    elif inspect.ismethod(func):
-        yield from _callable(func.__func__, inside)
-        yield _class(func.__self__)
-    elif hasattr(func, "__wrapped__"):  # a node, or what functools.lru_cache makes
-        yield from _callable(func.__wrapped__, inside)
-    elif isinstance(func, type) or inspect.isroutine(func):
-        yield function_name(func).encode()
-    else:
-        yield _class(func)
-        yield from _callable(type(func).__call__, inside)
-        yield from _value(vars(func) if hasattr(func, "__dict__") else None, inside)
-
-
-def _cell(cell: types.CellType, inside: tuple[int, ...]) -> Iterator[bytes]:
-    try:
-        value = cell.cell_contents
-    except ValueError:
-        yield b"empty"
-    else:
-        yield from _value(value, inside)
-
-
-def _code(code: types.CodeType) -> Iterator[bytes]:
-    """Yield the parts of a code object. Constants are hashed by value, because a docstring shifts their numbers."""
-    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
-    yield repr((shape, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])).encode()
-    yield code.co_exceptiontable
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _SKIPPED:
-            continue
-        yield instruction.opname.encode()
-        if instruction.opcode in dis.hasconst:
-            yield from _value(instruction.argval, ())
-        else:
-            yield instruction.argrepr.encode() or repr(instruction.argval).encode()
-
-
-def _value(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
-    """Yield the parts of a constant, a default or a closure value."""
-    if isinstance(value, types.CodeType):
-        yield b"code"
-        yield from _code(value)
-    elif value is ...:
-        yield b"..."
-    elif type(value) is tuple:
-        yield b"tuple %d" % len(value)
-        for item in value:
-            yield from _value(item, inside)
-    elif type(value) is dict and all(isinstance(key, str) for key in value) and id(value) not in inside:
-        yield b"dict %d" % len(value)
-        for key in sorted(value):
-            yield key.encode()
-            yield from _value(value[key], (*inside, id(value)))
-    elif callable(value) and not isinstance(value, type):
-        yield b"function"
-        yield from _callable(value, inside)
-    elif isinstance(value, type):
-        yield function_name(value).encode()
-    else:
-        try:
-            yield encode(value)
-        except EncodeError:
-            yield _class(value)
-
-
-def _class(value: Any) -> bytes:
-    return f"{type(value).__module__}:{type(value).__qualname__}".encode()
+def _unhashed(parts: Iterable[CodeHash | GraphCode | None]) -> tuple[str, ...]:
+    """Return what the hash of a node does not cover; in a subgraph with the name of the inner node."""
+    found: set[str] = set()
+    for part in parts:
+        if isinstance(part, GraphCode):
+            found |= {f"{name}: {what}" for name, whats in part.unhashed.items() for what in whats}
+        elif part is not None:
+            found.update(part.unhashed)
+    return tuple(sorted(found))

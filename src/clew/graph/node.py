@@ -20,10 +20,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from clew.errors import GraphError
+from clew.graph.joins import read_after
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
+from clew.graph.node_options import OPTIONS, NodeOptions, Targets
 from clew.graph.option_checks import check_flag, check_renaming, check_side_effects, check_text
 from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
@@ -53,6 +55,8 @@ class Node:
     when: tuple[str, str] | None = None
     mode: Mode = "sync"
     after: tuple[str, ...] = ()
+    is_join: bool = False
+    """Whether all nodes of ``after`` have to run before each run of this one (`all_of`)."""
     eager: bool = False
     policy: NodePolicy = NodePolicy()
     side_effects: SideEffectPolicy = SideEffectPolicy()
@@ -148,35 +152,24 @@ class FunctionNode(Node, Generic[P, R]):
 
 
 @overload
-def node(func: Callable[P, R], /) -> FunctionNode[P, R]: ...
-@overload
 def node(
     func: Callable[P, R],
     /,
     *,
     output: str | Sequence[str] | None = ...,
     writes: str | Sequence[str] | None = ...,
-    goto: Any = ...,
+    goto: Targets | None = ...,
     cutoff: bool | Callable[[Any, Any], bool] | None = ...,
-    **options: Any,
+    **options: Unpack[NodeOptions],
 ) -> FunctionNode[P, R]: ...
 @overload
 def node(
     *,
     output: str | Sequence[str] | None = ...,
     writes: str | Sequence[str] | None = ...,
-    goto: Any = ...,
+    goto: Targets | None = ...,
     cutoff: bool | Callable[[Any, Any], bool] | None = ...,
-    name: str | None = ...,
-    after: Any = ...,
-    eager: bool = ...,
-    retry: int | RetryPolicy | None = ...,
-    timeout: float | None = ...,
-    policy: NodePolicy | None = ...,
-    side_effects: SideEffectPolicy | None = ...,
-    idempotency_key: Callable[..., str] | None = ...,
-    cache: bool = ...,
-    description: str | None = ...,
+    **options: Unpack[NodeOptions],
 ) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
 def node(
     func: Callable[..., Any] | None = None,
@@ -184,9 +177,9 @@ def node(
     *,
     output: str | Sequence[str] | None = None,
     writes: str | Sequence[str] | None = None,
-    goto: Any = None,
+    goto: Targets | None = None,
     cutoff: bool | Callable[[Any, Any], bool] | None = None,
-    **options: Any,
+    **options: Unpack[NodeOptions],
 ) -> Any:
     """Make a node from a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
@@ -220,13 +213,6 @@ def node(
         )
 
     return decorate if func is None else decorate(func)
-
-
-OPTIONS = (
-    *("name", "after", "eager", "retry", "timeout", "policy", "side_effects"),
-    *("idempotency_key", "cache", "description"),
-)
-"""The options of all kinds of nodes."""
 
 
 def check_options(options: Mapping[str, Any], where: str, own: Sequence[str] = ()) -> None:
@@ -269,6 +255,7 @@ def make_node(
     """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
+    earlier, is_join = read_after(after, f"after= of {where}")
     return FunctionNode(
         name=name,
         func=func,
@@ -281,7 +268,8 @@ def make_node(
         multi=check_flag(multi, f"multi= of {where}"),
         when=when,
         mode=mode_of(func),
-        after=names_of(after, f"after= of {where}"),
+        after=earlier,
+        is_join=is_join,
         eager=check_flag(eager, f"eager= of {where}"),
         policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
         side_effects=check_side_effects(side_effects, f"side_effects= of {where}"),

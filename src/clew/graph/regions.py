@@ -1,10 +1,10 @@
 """Regions: the nodes that run only if a gate has chosen a certain target.
 
 The region of a gate's target contains the target, if nothing else can wake it, and every node that cannot run without
-a node of the region: all gate and control links into it come from the region, or it needs a value that only the
-region writes. Two nodes in the regions of different targets of a gate that chooses one target are *exclusive*: they
-never both run. A *way* to a node is a set of choices that gates must have made for the node to run. Two nodes are also
-exclusive if every way to one contradicts every way to the other.
+a node of the region: all gate and control links into it come from the region, it waits for a node of the region with
+``all_of``, or it needs a value that only the region writes. Two nodes in the regions of different targets of a gate
+that chooses one target are *exclusive*: they never both run. A *way* to a node is a set of choices that gates must have
+made for the node to run. Two nodes are also exclusive if every way to one contradicts every way to the other.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class Regions:
         return region
 
     def _depends_on(self, name: str, region: set[str]) -> bool:
-        wakers = self._wakers[name]
-        if wakers and wakers <= region:
+        wakers, node = self._wakers[name], self._nodes[name]
+        if (wakers and wakers <= region) or (node.is_join and not region.isdisjoint(node.after)):
             return True
         return any(
             region.issuperset(writers) and name not in writers
-            for value in self._nodes[name].required
+            for value in node.required
             if (writers := self._writers.get(value))
         )

@@ -73,6 +73,7 @@ class _NodeForm(msgspec.Struct):
     multi: bool
     when: tuple[str, str] | None
     after: tuple[str, ...]
+    is_join: bool
     eager: bool
     cutoff: bool
     subgraph: _SubgraphForm | None
@@ -125,6 +126,7 @@ def _graph(form: _GraphForm, depth: int) -> Graph:
     graph.selected = form.selected
     graph.unselected = form.unselected
     graph._topologies = {}
+    graph._engine = None
     return graph
 
 
@@ -171,6 +173,7 @@ def _node(form: _NodeForm, depth: int) -> Node:
         multi=form.multi,
         when=form.when,
         after=form.after,
+        is_join=form.is_join,
         eager=form.eager,
         cutoff=_absent(f"the cutoff of node {form.name!r}") if form.cutoff else None,
         description=form.description,

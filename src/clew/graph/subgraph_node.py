@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.errors import GraphError, InputError
 from clew.graph.names import check_node_name, check_output_name, check_value_name, nearest
 from clew.graph.node import Node, make_node
+from clew.graph.node_options import SubgraphOptions
 from clew.graph.option_checks import check_function, check_names
 from clew.graph.signature import ABSENT, MISSING, Param
 from clew.graph.subgraph import MapMode, Subgraph
@@ -48,7 +49,7 @@ def subgraph_node(
     transform_output: Callable[[Any], Any] | None = None,
     mapped: tuple[str, ...] = (),
     mode: MapMode = "zip",
-    **options: Any,
+    **options: Unpack[SubgraphOptions],
 ) -> Node:
     """Return a node that runs ``graph``."""
     name = name if name is not None else graph.name
@@ -77,6 +78,7 @@ def subgraph_node(
         mapped=mapped,
         mode=mode,
     )
+    options.setdefault("description", "")
     state = Param("state", "state", "state", keyword_only=True)
     return make_node(
         _caller(subgraph, name),
@@ -86,7 +88,7 @@ def subgraph_node(
         outputs=subgraph.outputs,
         params=(state,) if whole else tuple(_param(subgraph, value) for value in read),
         subgraph=subgraph,
-        **{"description": "", **options},
+        **options,
     )
 
 

@@ -139,7 +139,7 @@ class Topology:
             return all(
                 value not in writers or any(w not in members for w in writers[value])
                 for value in open_inputs(i)
-            )
+            ) and not (nodes[i].is_join and any(self.index[name] in members for name in nodes[i].after))
 
         def fed(i: int, members: frozenset[int]) -> bool:
             return any(
@@ -161,10 +161,12 @@ class Topology:
                 members = sorted(loop.members)
                 names = " → ".join(self.names[i] for i in members)
                 wanted = sorted({value for i in members for value in open_inputs(i)})
+                joins = [self.names[i] for i in members if nodes[i].is_join]
+                instead = f"; or take all_of() away from {', '.join(map(repr, joins))}" if joins else ""
                 raise InputError(
                     f"the loop {names} cannot start, because each of its nodes waits for another one; "
                     f"pass one of {', '.join(repr(w) for w in wanted)} to the run, or give a parameter a default (a "
-                    f"default in the state schema does not apply to a value that a node writes)"
+                    f"default in the state schema does not apply to a value that a node writes){instead}"
                 )
         return loops, back
 

@@ -11,20 +11,21 @@ run checks it) and whether a ``Send`` carries what its target needs (the run rai
 from __future__ import annotations
 
 import typing
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import GraphError, GraphWarning
+from clew.errors import GraphError
 from clew.graph.annotations import fits, shown
 from clew.graph.interface import loops_of, may_send, writers_of
+from clew.graph.joins import circle_of
 from clew.graph.key_functions import wanted_by_key
 from clew.graph.loops import selects_off_loop
 from clew.graph.names import END, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
+from clew.graph_warnings import warn
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -184,7 +185,26 @@ def _joins_can_run(view: ValidationContext) -> None:
                 name = min(both, key=list(view.nodes).index)
                 raise GraphError(
                     f"{name!r} can never run: it needs more than one of the targets that {gate.name!r} "
-                    "chooses between; give the parameters that may be missing a default."
+                    "chooses between; give the parameters that may be missing a default"
+                    f"{', or write after=[...] instead of all_of(...)' if view.nodes[name].is_join else ''}."
+                )
+
+
+def _joins_can_start(view: ValidationContext) -> None:
+    """Reject joins that wait for each other, and a join that ``entry=`` starts although it waits for its own loop."""
+    if circle := circle_of(view.nodes):
+        names = " → ".join(reversed(circle))
+        raise GraphError(
+            f"{circle[0]!r} can never run: all_of() makes {names} → {circle[-1]} wait for each other; "
+            "write after=[...] for one of them."
+        )
+    for name in view.graph.entry:
+        node = view.nodes[name]
+        for source in node.after if node.is_join and name in view.loops else ():
+            if view.loops.get(source) == view.loops[name]:
+                raise GraphError(
+                    f"entry= names {name!r}, which runs after all_of({source!r}, ...) on its own loop and so cannot "
+                    f"start it; name another node, or write after=[...]."
                 )
 
 
@@ -206,11 +226,9 @@ def _cycles_settle(view: ValidationContext) -> None:
         if any(node.cutoff or node.name in gated or view.loops[node.name] in steered for node in nodes):
             continue
         names = ", ".join(repr(name) for name in sorted(members, key=list(view.nodes).index))
-        warnings.warn(
+        warn(
             f"{names} form a loop that never ends, so a run would stop at max_steps; put a gate on "
-            "the loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes.",
-            GraphWarning,
-            stacklevel=4,
+            "the loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes."
         )
 
 
@@ -227,7 +245,7 @@ def _selections_off_a_loop_last(view: ValidationContext) -> None:
         on = [target for target in targets if view.loops.get(target) == loop]
         off = [target for target in targets if target not in on and not view.nodes[target].eager]
         if on and off:
-            warnings.warn(selects_off_loop(gate.name, on, off, verb="may select"), GraphWarning, stacklevel=4)
+            warn(selects_off_loop(gate.name, on, off, verb="may select"))
 
 
 def _types_agree(view: ValidationContext) -> None:
@@ -287,6 +305,7 @@ CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _state_readers_are_pointed_to,
     _producers_take_turns,
     _joins_can_run,
+    _joins_can_start,
     _types_agree,
     _key_functions_take_known_values,
     _cycles_settle,

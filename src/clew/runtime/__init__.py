@@ -7,5 +7,14 @@ from clew.runtime.events import Event
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import SchedulerMetrics
 from clew.runtime.result import RunResult, SchedulerState
+from clew.runtime.settings import EngineOptions
 
-__all__ = ["Checkpoint", "Engine", "Event", "RunResult", "SchedulerMetrics", "SchedulerState"]
+__all__ = [
+    "Checkpoint",
+    "Engine",
+    "EngineOptions",
+    "Event",
+    "RunResult",
+    "SchedulerMetrics",
+    "SchedulerState",
+]

@@ -48,7 +48,6 @@ from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.calls.ambiguity import about
 from clew.runtime.calls.children import CHILD, child_id, child_seed, request_of
-from clew.runtime.calls.recorder import same
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
@@ -61,6 +60,7 @@ from clew.runtime.log.run_log import RunLog, check_answer
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
+from clew.state import same
 from clew.stores.memory.store import NOWHERE
 
 T = TypeVar("T")
@@ -150,13 +150,15 @@ class ChildRun:
         self._session.before_call()
         with self._waiting():
             if self._graph.has_async_nodes and inside_event_loop():
-                return self._ended(_on_thread(lambda: self._execution.drive(self._hold, self._open)))
-            return self._ended(self._execution.drive(self._hold, self._open))
+                return self._ended(
+                    _on_thread(lambda: self._execution.drive(self._hold, self._open, check=False))
+                )
+            return self._ended(self._execution.drive(self._hold, self._open, check=False))
 
     async def _arun(self, *_: Any) -> str:
         await self._session.abefore_call()
         with self._waiting():
-            return self._ended(await self._execution.adrive(self._hold, self._open))
+            return self._ended(await self._execution.adrive(self._hold, self._open, check=False))
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -183,7 +185,8 @@ class ChildRun:
             return result.run_id
         if result.status == "waiting":
             raise self._asking(result.questions)
-        if result.error is not None:
+        if result.status == "failed":
+            assert result.error is not None
             raise result.error
         raise RunCancelledError(
             f"child {result.run_id!r} of node {self._item.node.name!r} at {self._item.path} was cancelled; resume run "

@@ -6,35 +6,37 @@ for event loops open the same session; only the driver differs. A failed run is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.errors import (
     ClewError,
     InputError,
     RunError,
     RunStateError,
+    ThreadBusyError,
 )
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
-from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
-from clew.runtime.execution import Opening, RunExecution
+from clew.runtime.execution import RunExecution
 from clew.runtime.inspection import RunInspection
-from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
-from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
+from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
+from clew.runtime.threads import Thread, ThreadOpener, TurnOptions, check_thread, pauses
 from clew.stores import MemoryStore, RunRow, Store
 from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
     from clew.engine.reasons import Why
     from clew.engine.records import WorkItem
+    from clew.runtime.handles.handle import RunHandle, RunHandles
     from clew.runtime.log.checkpoints import Checkpoint
     from clew.runtime.review.replay import ReplayReport
     from clew.runtime.review.run_diff import RunDiff
@@ -54,7 +56,7 @@ class Engine:
         *,
         store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
-        **options: Any,
+        **options: Unpack[EngineOptions],
     ) -> None:
         if graph is None and store is None:
             raise InputError(
@@ -66,9 +68,10 @@ class Engine:
         live: dict[str, Session] = {}
         self._live = live
         self._settings = settings
-        self._opener = RunOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
+        self._opener = ThreadOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
         self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
         self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
+        self._made_handles: RunHandles | None = None
 
     def __enter__(self) -> Engine:
         return self
@@ -80,6 +83,8 @@ class Engine:
         """Cancel the running runs, and close the store."""
         for run_id in list(self._live):
             self.cancel(run_id)
+        if self._made_handles is not None:
+            self._made_handles.background.close()
         self._execution.close()
         self.store.close()
 
@@ -94,68 +99,132 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
-        """Run the graph on `values`, or continue from a state, until nothing is left to do."""
+    def run(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        thread: str | None = None,
+        **turn: Unpack[TurnOptions],
+    ) -> RunResult:
+        """Run the graph on `values`, or continue from a state, until nothing is left to do.
+
+        With a `thread`, the run continues from the last state of that thread.
+        """
         _outside_loop("run", "arun")
-        hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
-        return self._execution.drive(hold, opening)
-
-    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
-        """`run` on the running event loop."""
-        hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-        return await self._execution.adrive(hold, opening, at_once=True)
-
-    def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
-        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
-        _outside_loop("stream", "astream")
         execution = self._execution
         hold = execution.new_hold(run_id)
-        events: SimpleQueue[Event | None] = SimpleQueue()
-        free = partial(execution.free, hold)
-        try:
-            session = hold.session = self._opener.new(values, hold.run_id, events.put, owner=hold.owner)
-            if self.graph.has_async_nodes:
-                import asyncio
+        if thread is None and not turn:
+            return execution.drive(
+                hold, partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
+            )
+        for pause in pauses(turn):
+            try:
+                return execution.drive(hold, self._turn(thread, values, hold, turn))
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            time.sleep(pause)
+        return execution.drive(hold, self._turn(thread, values, hold, turn))
 
-                return streams.start(
-                    streams.from_thread(
-                        lambda: asyncio.run(execution.adrive_session(session)),
-                        events,
-                        lambda: self.cancel(session.run_id),
-                        free,
-                    )
-                )
-            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
-        except BaseException as error:
-            free(error)
-            raise
-
-    async def astream(
-        self, values: Values | None = None, *, run_id: str | None = None
-    ) -> AsyncIterator[Event]:
-        """`stream` on the running event loop."""
+    async def arun(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        thread: str | None = None,
+        **turn: Unpack[TurnOptions],
+    ) -> RunResult:
+        """`run` on the running event loop."""
         import asyncio
 
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
         execution = self._execution
         hold = execution.new_hold(run_id)
-        opening = partial(
-            self._opener.new,
+        if thread is None and not turn:
+            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
+            return await execution.adrive(hold, opening, at_once=True)
+        for pause in pauses(turn):
+            try:
+                return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            await asyncio.sleep(pause)
+        return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+
+    def _turn(
+        self, thread: str | None, values: Values | None, hold: Hold, options: TurnOptions
+    ) -> Callable[[], Session]:
+        if thread is None:
+            raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
+        return partial(
+            self._opener.turn,
+            check_thread(thread),
             values,
             hold.run_id,
-            lambda event: loop.call_soon_threadsafe(queue.put_nowait, event),
-            owner=hold.owner,
+            hold.owner,
+            resume=self._resume_here,
+            is_live=self._live.__contains__,
+            drop=options.get("drop", False),
         )
-        events = streams.from_task(
-            execution.adrive(hold, opening, at_once=True), queue, lambda: execution.stop(hold.session)
-        )
+
+    def _resume_here(self, run_id: str) -> None:
+        """Resume a run in this thread, which is not one of an event loop."""
+        hold = Hold(run_id)
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False))
+
+    def thread(self, name: str) -> Thread:
+        """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
+        return Thread(check_thread(name), self._inspection, self.store)
+
+    def start(self, values: Values | None = None, *, run_id: str | None = None) -> RunHandle:
+        """Start a run in the background and return its handle: on a thread, or as a task of the running event loop."""
+        return self._handles.start(values, run_id)
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of any run in the store, in this process or another one."""
+        return self._handles.handle(run_id)
+
+    @property
+    def _handles(self) -> RunHandles:
+        if self._made_handles is None:
+            from clew.runtime.handles.handle import RunHandles
+
+            self._made_handles = RunHandles(self._execution, self._opener, self._inspection, self._live)
+        return self._made_handles
+
+    def stream(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        answer: Any = NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        resume: bool = False,
+    ) -> Iterator[Event]:
+        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
+
+        With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
+        """
+        _outside_loop("stream", "astream")
+        return self._handles.stream(values, run_id, answer, answers, resume)
+
+    async def astream(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        answer: Any = NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        resume: bool = False,
+    ) -> AsyncIterator[Event]:
+        """`stream` on the running event loop."""
+        events = self._handles.astream(values, run_id, answer, answers, resume)
         try:
             async for event in events:
                 yield event
         finally:
-            await events.aclose()  # a closed stream has cancelled its run
+            await events.aclose()
 
     def resume(
         self,
@@ -192,16 +261,17 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        thread: str | None = None,
         path: str | None = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values.
 
-        With `path`, start from what is inside that run, with an engine of the inner graph: a child (``outer#0!0``) or
-        a subgraph (``sub#0``).
+        With a `thread`, the new run becomes its head. With `path`, start from what is inside that run, with an engine
+        of the inner graph: a child (``outer#0!0``) or a subgraph (``sub#0``).
         """
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
-        opening = self._forking(parent, path, step, values, hold)
+        opening = partial(self._forked, parent, path, step, values, thread, hold)
         return self._execution.drive(hold, opening)
 
     async def afork(
@@ -212,19 +282,29 @@ class Engine:
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        thread: str | None = None,
         path: str | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        return await self._execution.adrive(hold, self._forking(parent, path, step, values, hold))
+        opening = partial(self._forked, parent, path, step, values, thread, hold)
+        return await self._execution.adrive(hold, opening)
 
-    def _forking(self, parent: str, path: str | None, *fork: Any) -> Opening:
-        step, values, hold = fork
+    def _forked(
+        self,
+        parent: str,
+        path: str | None,
+        step: int | str | None,
+        values: Mapping[str, Any] | None,
+        thread: str | None,
+        hold: Hold,
+    ) -> Session:
+        opener, move = self._opener, self._opener.move_of(thread)
         if path is None:
-            return partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
+            return opener.forked(parent, step, values, hold.run_id, hold.owner, move)
         from clew.runtime.inside import fork_inside
 
-        return partial(fork_inside, self._opener, parent, path, step, values, hold.run_id, hold.owner)
+        return fork_inside(opener, parent, path, step, values, hold.run_id, hold.owner, move)
 
     def rerun(
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
@@ -376,7 +456,15 @@ def _outside_loop(method: str, twin: str) -> None:
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:
-    """Return an engine for one run. Unless the options name a store, the run is stored nowhere."""
+    """Return an engine for `Graph.run`. Unless the options name a store, its runs are stored nowhere.
+
+    Without options, the graph keeps the engine for later runs, unless its nodes would share cached results.
+    """
     if not options:
-        return Engine(graph, store=NOWHERE)
+        kept: Engine | None = graph._engine
+        if kept is None:
+            kept = Engine(graph, store=NOWHERE)
+            if not graph.has_cached_nodes:
+                graph._engine = kept
+        return kept
     return Engine(graph, **{"store": NOWHERE, **options})

@@ -16,12 +16,15 @@ decision_withdrawn   node, decision (the one that is no longer valid)
 call_recorded        node, name, reused
 chunk                node, chunk
 emitted              node, name, data (``ctx.emit``)
-interrupted          node, question
+interrupted          node, question, number (of the item's earlier answers)
 backpressure         depth
 step_committed       items
 checkpoint           label
-run_finished         status, error, metrics (``SchedulerMetrics``)
+run_finished         status, error, metrics (``SchedulerMetrics``; not for a run of another process)
 ===================  ==========================================================================
+
+Events of a stream or a handle have a cursor: after an interruption, `RunHandle.events(after=event.cursor)` continues
+behind that event.
 
 Events are created only if the run has a listener or is streamed. They are sent after the change that they report is
 committed. A listener cannot break a run: if it raises, the exception is logged and the listener is removed.
@@ -29,7 +32,7 @@ committed. A listener cannot break a run: if it raises, the exception is logged 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -64,6 +67,7 @@ class Event(msgspec.Struct, frozen=True):
     path: str
     time: float
     data: Mapping[str, Any] = {}
+    cursor: str = ""  # opaque; empty for listeners
 
     def __getattr__(self, name: str) -> Any:
         # called only for names that are not fields
@@ -84,6 +88,9 @@ class Listeners:
 
     def __bool__(self) -> bool:
         return bool(self._listeners)
+
+    def __iter__(self) -> Iterator[Listener]:
+        return iter(tuple(self._listeners))
 
     def send(self, event: Event) -> None:
         """Send an event to all listeners; remove a listener that raises."""

@@ -25,6 +25,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
+from clew.graph_warnings import with_this_line
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
@@ -89,7 +90,12 @@ class RunExecution:
             session.stop()
 
     def resumed(
-        self, hold: Hold, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+        self,
+        hold: Hold,
+        answer: Any,
+        answers: Mapping[str, Any] | None,
+        accept_changes: bool,
+        listener: Listener | None = None,
     ) -> Session | RunResult:
         """Open a run again, or return the result of a completed one. Only one of several threads gets the session."""
         run_id = hold.run_id
@@ -101,7 +107,7 @@ class RunExecution:
         try:
             hold.owner = self._opener.name_for(run_id)
             found = self._opener.again(
-                run_id, answer, answers, accept_changes, hold.owner, unless_completed=True
+                run_id, answer, answers, accept_changes, hold.owner, unless_completed=True, listener=listener
             )
             if isinstance(found, Session):
                 hold.session = self._live[run_id] = found
@@ -137,14 +143,14 @@ class RunExecution:
 
     async def adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
         """`drive` on the running event loop, which never waits for the store."""
-        off_loop = self._elsewhere()
+        off_loop = self.elsewhere()
         try:
             if off_loop is None:
                 opened = opening()
             elif at_once:
                 opened = await off_loop.open(opening)
             else:
-                opened = await off_loop.finish(opening)
+                opened = await off_loop.finish(with_this_line(opening))
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened
@@ -159,7 +165,7 @@ class RunExecution:
     async def adrive_session(self, session: Session) -> RunResult:
         from clew.runtime.drivers.asyncio_driver import AsyncioDriver
 
-        off_loop = session.off_loop = self._elsewhere()
+        off_loop = session.off_loop = self.elsewhere()
         self.begin(session)
         try:
             await AsyncioDriver(session).drive()
@@ -176,10 +182,10 @@ class RunExecution:
             ending = self.ending(session)
         return conclude(ending) if off_loop is None else await off_loop.conclude(ending)
 
-    def _elsewhere(self) -> OffLoop | None:
+    def elsewhere(self) -> OffLoop | None:
         """Return where an event loop waits for the store; None if it never has to wait."""
         if self._outer is not None:
-            return self._outer._elsewhere()
+            return self._outer.elsewhere()
         if self._off_loop is None and self._waits is not False:
             is_quick = True
             try:
@@ -226,7 +232,8 @@ class RunExecution:
         self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
     ) -> tuple[RunExecution, RunOpener, RunInspection]:
         """Return what opens, drives and reads a child in the same store."""
-        opener = RunOpener(graph, self._store, settings, listeners, child_of)
+        opener = RunOpener(graph, self._store, settings, listeners)
+        opener.repository.child_of = child_of
         inspection = RunInspection(self._store, opener, settings, listeners, self._live)
         execution = RunExecution(self._store, opener, settings, inspection, self._live)
         execution._outer = self
@@ -250,10 +257,9 @@ class RunExecution:
                 yield session.writer.close
             except EncodeError:
                 pass
+            now = clock.time()
             try:
-                yield partial(
-                    repository.close, run_id, session.fence, "failed", clock.time(), (Failure(error),)
-                )
+                yield partial(repository.close, run_id, session.fence, "failed", now, (Failure(error),))
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 raise
@@ -264,7 +270,7 @@ class RunExecution:
         if session.listening:
             session.send_events()
             session.announce(
-                "run_finished", result.last_step, status="failed", error=error, metrics=result.metrics
+                "run_finished", result.last_step, now, status="failed", error=error, metrics=result.metrics
             )
         return result
 
@@ -307,7 +313,7 @@ class RunExecution:
             session.is_released = True
         finally:
             self.leave(session)
-        self._announce_end(session, result)
+        self._announce_end(session, result, now)
         return result
 
     def _ended(self, session: Session) -> RunResult:
@@ -317,7 +323,7 @@ class RunExecution:
         now = self._settings.clock.time()
         self._opener.repository.close(session.run_id, session.fence, result.status, now, result.failures)
         self.leave(session)
-        self._announce_end(session, result)
+        self._announce_end(session, result, now)
         return result
 
     def _outcome(self, session: Session, status: str) -> RunResult:
@@ -332,12 +338,13 @@ class RunExecution:
             session.run_id, machine, status, session.start, totals=totals, records=whole
         )
 
-    def _announce_end(self, session: Session, result: RunResult) -> None:
+    def _announce_end(self, session: Session, result: RunResult, now: float) -> None:
+        """Send the last event, with the time that the row of the run has."""
         if session.listening:
             session.send_events()
             step = session.machine.root.step
             session.announce(
-                "run_finished", step, status=result.status, error=result.error, metrics=result.metrics
+                "run_finished", step, now, status=result.status, error=result.error, metrics=result.metrics
             )
 
     def _release(self, session: Session, *, at_once: bool = False) -> None:

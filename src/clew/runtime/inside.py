@@ -24,6 +24,7 @@ from clew.runtime.log.run_checks import check_step
 from clew.runtime.log.run_log import RunLog, graph_at
 from clew.runtime.opener import RunOpener
 from clew.state import GraphState
+from clew.stores import ThreadMove
 
 _CHILD = re.compile(r"(.+?![0-9]+(?:\.[0-9]+)*)(?:/(.*))?")
 
@@ -67,7 +68,13 @@ class StoredFrame(msgspec.Struct, frozen=True):
 
     def why(self, target: str) -> Why:
         """Explain why a node of the subgraph ran last, or which node wrote a value."""
-        return why(self.chain.program, RunLineage(self.chain.start, self.chain.steps), target)
+        lineage = RunLineage(self.chain.start, self.chain.steps)
+        return why(
+            self.chain.program,
+            lineage,
+            target,
+            lambda name: f"node {name!r} has not run in {self.prefix[:-1]}",
+        )
 
 
 def frame_at(runs: RunReader, run_id: str, path: str) -> StoredFrame:
@@ -89,11 +96,12 @@ def fork_inside(
     values: Mapping[str, Any] | None,
     run_id: str,
     owner: str,
+    thread: ThreadMove | None = None,
 ) -> Session:
     """Start a run from a step of a child, or of a subgraph. The run is independent of the run around it."""
     child, rest = child_at(opener.runs, parent, path)
     if not rest:
-        return opener.forked(child, step, values, run_id, owner)
+        return opener.forked(child, step, values, run_id, owner, thread)
     state = frame_at(opener.runs, child, rest).state(step)
     state = opener.with_values(state.rooted(), values, f"fork of {path} in {parent!r}")
-    return opener.new(state, run_id, owner=owner)
+    return opener.new(state, run_id, owner=owner, thread=thread)

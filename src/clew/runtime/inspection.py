@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from clew.engine.blockers import explanation, of_node
 from clew.engine.machine import Machine
 from clew.engine.next_items import next_items
 from clew.engine.options import Status
@@ -133,7 +134,15 @@ class RunInspection:
                         f"step {step.number} of run {run_id!r} executed node {outcome.node!r}, which this graph does "
                         f"not have; add the node again to explain the run"
                     )
-        return why(run.program(log.start), story, target)
+        program = run.program(log.start)
+
+        def not_run(name: str) -> str:
+            result = self.result_so_far(run)
+            found = result.blocked.get(name) or of_node(program, name, [*result.failures, *result.questions])
+            lacking = result.never_ran.get(name)
+            return explanation(run_id, program, name, lacking, found, result.state.position.failed)
+
+        return why(program, story, target, not_run)
 
     def diff(self, a: str, b: str) -> RunDiff:
         """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""

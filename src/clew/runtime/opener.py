@@ -6,8 +6,6 @@ the log, and ownership of the run if other processes can use the store.
 
 from __future__ import annotations
 
-import hashlib
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +15,11 @@ from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
+from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
+from clew.graph_warnings import warn
 from clew.runtime.calls.cache import Cache
+from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.log.fingerprints import (
@@ -36,15 +36,16 @@ from clew.runtime.log.fingerprints import (
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
 from clew.runtime.log.repository import RunRepository, fresh_owner
-from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, input_values
+from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog, fill, graph_at
 from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults, without_unknown
+from clew.runtime.log.turns import Turn
 from clew.runtime.ownership import Ownership
-from clew.runtime.run_ids import new_run_id
+from clew.runtime.run_ids import seed_of
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
 from clew.state.stored_object import have_been_made, holds_stored
-from clew.stores import RunRow, Store
+from clew.stores import RunRow, Store, ThreadMove
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -53,17 +54,15 @@ NO_ANSWER: Any = object()
 
 
 class RunOpener(Ownership):
-    """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
+    """Opens the runs of one graph in one store. Without a graph, runs can only be read.
+
+    The ids of new runs are valid: the caller holds them (`clew.runtime.drivers.hold`).
+    """
 
     def __init__(
-        self,
-        graph: Graph | None,
-        store: Store,
-        settings: Settings,
-        listeners: tuple[Listener, ...],
-        child_of: tuple[str, str] | None = None,
+        self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
-        super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict, child_of))
+        super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
         self._graph = graph
         self._listeners = listeners
         self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
@@ -104,19 +103,20 @@ class RunOpener(Ownership):
     def new(
         self,
         values: Values | None,
-        run_id: str | None,
+        run_id: str,
         listener: Listener | None = None,
         on_conflict: str | None = None,
         owner: str = "",
         at_once: bool = False,
+        thread: ThreadMove | None = None,
     ) -> Session:
         """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
-        run_id = new_run_id(run_id)
+        graph = self.graph
         if isinstance(values, GraphState):
-            return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
-        given, seeded = check_values(
-            self.graph, values if type(values) is dict else input_values(self.graph, values)
-        )
+            return self._from_state(
+                values, run_id, None, listener, owner=owner, at_once=at_once, thread=thread
+            )
+        given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
             values=seeded if seeded is not values else dict(seeded),
@@ -127,9 +127,9 @@ class RunOpener(Ownership):
             history={},
         )
         options, listeners = self._options(seed, listener, on_conflict, seeded)
-        machine = Machine.begin(program_of(self.graph, given), seeded, options)
+        machine = Machine.begin(program_of(graph, given), seeded, options)
         return self._session(
-            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
+            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once, thread=thread
         )
 
     def _from_state(
@@ -142,6 +142,7 @@ class RunOpener(Ownership):
         *,
         owner: str = "",
         at_once: bool = False,
+        thread: ThreadMove | None = None,
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
@@ -161,25 +162,36 @@ class RunOpener(Ownership):
         options, listeners = self._options(seed, listener, on_conflict, state.values)
         machine = Machine.restore(self.program(state), state, options)
         session = self._session(
-            run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
+            run_id,
+            machine,
+            state,
+            seed,
+            listeners,
+            parent=parent,
+            owner=owner,
+            at_once=at_once,
+            thread=thread,
         )
-        if (
-            filled and parent is not None and self.store.encodes
-        ):  # a fork stores only the values that the caller set
-            codes = kept_codes(self.graph, options.on_conflict)
-            description = description_of(self.graph)[0]
-            session.writer.write(
-                [AcceptedChanges(0, self.graph.structure_hash, codes, description, {"": filled})]
-            )
+        if parent is not None:
+            self._store_filled(session, filled)
         return session
+
+    def _store_filled(self, session: Session, filled: Mapping[str, Any]) -> None:
+        """Store the defaults of new fields: a fork stores only the values that the caller set."""
+        if filled and self.store.encodes:
+            graph, rule = self.graph, session.machine.options.on_conflict
+            codes, description = kept_codes(graph, rule), description_of(graph)[0]
+            changes = AcceptedChanges(0, graph.structure_hash, codes, description, {"": dict(filled)})
+            session.writer.write([changes])
 
     def forked(
         self,
         parent: str,
         step: int | str | None,
         values: Mapping[str, Any] | None,
-        run_id: str | None,
+        run_id: str,
         owner: str = "",
+        thread: ThreadMove | None = None,
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
         graph = self.graph
@@ -187,11 +199,9 @@ class RunOpener(Ownership):
         check_nodes(state, graph, parent)
         state = self.with_values(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
-        return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
+        return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread)
 
-    def rerun(
-        self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
-    ) -> Session:
+    def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str, owner: str = "") -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse
 
@@ -203,7 +213,7 @@ class RunOpener(Ownership):
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
-            session = self._from_state(state, new_run_id(run_id), log.row.parent, None, rule, owner=owner)
+            session = self._from_state(state, run_id, log.row.parent, None, rule, owner=owner)
         else:
             start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}
@@ -218,27 +228,12 @@ class RunOpener(Ownership):
         known = without_unknown(self.graph, state)
         if known is not state:
             lost = ", ".join(repr(name) for name in state.values if not known.has(name))
-            warnings.warn(
-                f"run {parent!r} has values that this graph no longer has; the new run drops {lost}",
-                GraphWarning,
-                stacklevel=4,
-            )
+            warn(f"run {parent!r} has values that this graph no longer has; the new run drops {lost}")
         return known
 
     def with_values(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """Return a state with changed values, after checking them against the schema."""
-        if values is None:
-            return state
-        check_mapping(values)
-        schema = self.graph.schema
-        if schema is not None:
-            for name in values:
-                schema.check_name(name, what)
-            try:
-                values = {name: schema.validate(name, value) for name, value in values.items()}
-            except ValueError as error:
-                raise InputError(f"{what}: {error}") from error
-        return state.set_multiple(values)
+        return state if values is None else state.set_multiple(checked_values(self.graph, values, what))
 
     def again(
         self,
@@ -249,6 +244,7 @@ class RunOpener(Ownership):
         owner: str = "",
         *,
         unless_completed: bool = False,
+        listener: Listener | None = None,
     ) -> Session | StoredRun:
         """Resume a run. With `unless_completed`, return a run that has ended for reading if nothing else was asked for.
 
@@ -297,7 +293,7 @@ class RunOpener(Ownership):
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
-            options, listeners = self._options(log.row.seed, None, on_conflict, {})
+            options, listeners = self._options(log.row.seed, listener, on_conflict, {})
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             writer = self.repository.writer(log, fence, self.settings.durability)
             resumption = log.resumption
@@ -319,6 +315,7 @@ class RunOpener(Ownership):
             session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
+            session.emitted = last_emitted(self.store, run_id) if self.settings.publish else 0
             if not has_begun:
                 self.repository.begin(run_id, fence, self.settings.clock.time())
         except Exception:
@@ -404,9 +401,7 @@ class RunOpener(Ownership):
         changed = changed_code(row, self.graph)
         if changed:
             names = ", ".join(map(repr, changed))
-            warnings.warn(
-                f"run {row.run_id!r} continues with changed code in {names}", GraphWarning, stacklevel=4
-            )
+            warn(f"run {row.run_id!r} continues with changed code in {names}")
 
     def machine_at(
         self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
@@ -461,6 +456,8 @@ class RunOpener(Ownership):
         parent: str | None,
         owner: str,
         at_once: bool = False,
+        thread: ThreadMove | None = None,
+        turn: Turn | None = None,
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
@@ -481,6 +478,8 @@ class RunOpener(Ownership):
                 on_conflict=machine.options.on_conflict,
                 wait=wait,
                 at_once=at_once,
+                thread=thread,
+                turn=turn,
             )
         except StoreError:  # the run may exist nevertheless, owned by this process
             self.left(run_id, owner)
@@ -496,4 +495,4 @@ class RunOpener(Ownership):
     def _seed(self, run_id: str) -> int:
         if self.settings.seed is not None:
             return self.settings.seed
-        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+        return seed_of(run_id)

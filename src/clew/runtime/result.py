@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.blockers import blockers
 from clew.engine.machine import Machine
 from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
@@ -89,6 +90,13 @@ class RunResult:
         }
 
     @property
+    def blocked(self) -> Mapping[str, tuple[Failure | Question, ...]]:
+        """The nodes that never ran because of failures or open questions, each with these."""
+        state = self._machine.root.working_state
+        found: list[Failure | Question] = [*self.failures, *self.questions]
+        return blockers(state.program, tuple(self.never_ran), found, state.failed) if found else {}
+
+    @property
     def metrics(self) -> SchedulerMetrics:
         """Counters of the whole run so far."""
         return self._totals().metrics()
@@ -134,7 +142,11 @@ class RunResult:
         error = self.error
         failed = f", error={safely(lambda: repr(error), line_of(error))}" if error is not None else ""
         asked = f", questions={len(self.questions)}" if self.questions else ""
-        return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{failed}{asked}>"
+        return f"<RunResult {self.run_id!r}: {self.status} after {_steps(self.last_step)}{failed}{asked}>"
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
 
 
 def scheduler_state(

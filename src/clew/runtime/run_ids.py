@@ -6,6 +6,7 @@ database column. The rule is checked when a run is created: by `run`, `fork`, `r
 
 from __future__ import annotations
 
+import hashlib
 import os
 import unicodedata
 from typing import Any
@@ -27,6 +28,11 @@ def new_run_id(given: Any = None) -> str:
     return str(given)
 
 
+def seed_of(run_id: str) -> int:
+    """Return the seed of a run that is given none."""
+    return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+
+
 def run_id_problem(run_id: Any) -> str:
     """Return why a value cannot name a run, or an empty string if it can."""
     if type(run_id) is not str:
@@ -35,7 +41,9 @@ def run_id_problem(run_id: Any) -> str:
         return "is empty"
     if len(run_id) > MAX_LENGTH:
         return f"has {len(run_id)} characters"
+    if run_id.isprintable():  # nearly always
+        return ""
     for character in run_id:
-        if character != " " and not character.isprintable() and unicodedata.category(character) in _FORBIDDEN:
+        if unicodedata.category(character) in _FORBIDDEN:
             return f"contains {character!r}"
     return ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 import msgspec
 
@@ -15,6 +15,47 @@ from clew.runtime.clock import SYSTEM_CLOCK, Clock
 from clew.runtime.events import Listener
 from clew.stores import Store
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
+Durability: TypeAlias = Literal["sync", "async", "exit"]
+OnError: TypeAlias = Literal["stop", "continue"]
+OnConflict: TypeAlias = Literal["error", "last"]
+OnAmbiguous: TypeAlias = Literal["retry", "fail", "ask"]
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The options that decide what a run does, as keyword arguments."""
+
+    max_concurrent_nodes: int
+    queue_depth: int
+    default_node_timeout: float | None
+    seed: int | None
+    on_error: OnError
+    on_conflict: OnConflict
+    on_ambiguous: OnAmbiguous
+    check_mutation: bool
+
+
+class EngineOptions(ScheduleOptions, total=False):
+    """The options of an engine, as keyword arguments."""
+
+    executor: Executor | None
+    max_steps: int
+    durability: Durability
+    lease: float
+    publish: bool
+    import_string: str
+    clock: Clock
+
+
+class RunOptions(EngineOptions, total=False):
+    """The options of `Graph.run`: those of an engine, and where it stores and sends what happens."""
+
+    store: Store | str | PathLike[str] | None
+    listeners: Sequence[Listener]
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The options of an engine."""
@@ -23,14 +64,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     queue_depth: int = 1024
     default_node_timeout: float | None = 30.0
     seed: int | None = None
-    executor: Any = None  # a concurrent.futures.Executor
+    executor: Executor | None = None
     max_steps: int = 10_000
-    on_error: Literal["stop", "continue"] = "stop"
-    on_conflict: Literal["error", "last"] = "error"
-    on_ambiguous: Literal["retry", "fail", "ask"] = "retry"
+    on_error: OnError = "stop"
+    on_conflict: OnConflict = "error"
+    on_ambiguous: OnAmbiguous = "retry"
     check_mutation: bool = False
-    durability: Literal["sync", "async", "exit"] = "sync"
+    durability: Durability = "sync"
     lease: float = 30.0
+    publish: bool = False  # store what nodes emit, for handles in other processes
     import_string: str = ""  # MODULE:GRAPH, stored with the runs
     clock: Clock = SYSTEM_CLOCK
 
@@ -39,14 +81,14 @@ DEFAULTS = Settings()
 _CLOCK = ("time", "monotonic", "advance")
 _POSITIVE = ("max_concurrent_nodes", "queue_depth", "max_steps")
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "on_error": ("stop", "continue"),
-    "on_conflict": ("error", "last"),
-    "on_ambiguous": ("retry", "fail", "ask"),
-    "durability": ("sync", "async", "exit"),
+    "on_error": get_args(OnError),
+    "on_conflict": get_args(OnConflict),
+    "on_ambiguous": get_args(OnAmbiguous),
+    "durability": get_args(Durability),
 }
 
 
-def read_settings(options: dict[str, Any]) -> Settings:
+def read_settings(options: Mapping[str, Any]) -> Settings:
     """Return settings from keyword options; raise DefinitionError for an unknown name or an invalid value."""
     if not options:
         return DEFAULTS
@@ -70,8 +112,8 @@ def read_settings(options: dict[str, Any]) -> Settings:
             raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
         if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise DefinitionError(f"seed must be an int or None, got {value!r}")
-        if name == "check_mutation" and not isinstance(value, bool):
-            raise DefinitionError(f"check_mutation must be True or False, got {value!r}")
+        if name in ("check_mutation", "publish") and not isinstance(value, bool):
+            raise DefinitionError(f"{name} must be True or False, got {value!r}")
         if name == "import_string" and not isinstance(value, str):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
         if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.encoding import LARGE
+from clew.state.equality import equal, fingerprint, same
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
@@ -31,11 +32,14 @@ __all__ = [
     "digest",
     "encode",
     "encode_both",
+    "equal",
+    "fingerprint",
     "first_digest",
     "from_tree",
     "merge",
     "read_schema",
     "register_type",
+    "same",
     "stored_value",
     "stored_values",
     "to_tree",

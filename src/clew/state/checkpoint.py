@@ -77,6 +77,7 @@ class _PositionTree(msgspec.Struct, forbid_unknown_fields=True):
     decided: list[str]
     filled: list[str] = []
     stopped: bool = False
+    arrived: dict[str, list[str]] = {}
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -204,6 +205,11 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "decided": sorted(position.decided),
             **({"filled": sorted(position.filled)} if position.filled else {}),
             **({"stopped": True} if position.stopped else {}),
+            **(
+                {"arrived": {node: list(names) for node, names in position.arrived.items()}}
+                if position.arrived
+                else {}
+            ),
         },
     }
 
@@ -250,6 +256,7 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         decided=frozenset(place.decided),
         filled=frozenset(place.filled),
         stopped=place.stopped,
+        arrived={node: tuple(names) for node, names in place.arrived.items()},
     )
     return {
         "values": values,

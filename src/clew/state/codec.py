@@ -14,8 +14,11 @@ It is JSON, readable for people and other languages. A value that JSON lacks is 
 ``$path``           a path of the platform; ``$pure_posix_path``, ``$pure_windows_path``
 ``$object``         the name of a registered class, and what an instance of it is made of
 ``$unset``          ``msgspec.UNSET``
-``$blob``           a kind (``bytes``, ``bytearray``, ``str``, ``json``) and the SHA-256 of content that is stored
-                    separately; only in the stored form (``stored``)
+``$npy``            an array of numpy, as an ``.npy`` file in Base64; ``$numpy_scalar`` its type and its bytes
+``$pandas_frame``   an Arrow IPC stream in Base64; so are ``$pandas_series``, ``$pandas_index``, ``$polars_frame``,
+                    ``$polars_series``, ``$arrow_table``, ``$arrow_batch``, ``$arrow_array``, ``$arrow_chunks``
+``$blob``           a kind (``bytes``, ``bytearray``, ``str``, ``json``, or a tag of the two rows above) and the SHA-256
+                    of content that is stored separately; only in the stored form (``stored``)
 ==================  =========================================================================================
 
 Rules:
@@ -23,7 +26,7 @@ Rules:
 - The bytes depend on the value only: not on the hash seed, the platform, or the insertion order of dicts. Values of
   different types have different bytes: 1, 1.0 and True differ.
 - Decoding returns equal values of the same types. It builds registered classes only; an instance of any other class
-  becomes a `StoredObject`.
+  becomes a `StoredObject`, and so does a value of a library that is not installed (`StoredContent`).
 - ``ordered=True`` keeps the order of dicts, which equality ignores but iteration shows. It is for stored values;
   digests always use canonical bytes.
 - A value without an encoding raises ``EncodeError`` with its path.
@@ -94,7 +97,7 @@ def decode(
         reading = Reading(blob, builds=classes, keeps_unfit=unfit == "keep")
         value = read(tree, reading)
         if reading.lost:
-            reading.warn(stacklevel=2)
+            reading.warn()
         return value
     except RecursionError:
         raise DecodeError(NO_ROOM_TO_READ) from None
@@ -106,7 +109,9 @@ def why_unbuilt(stored: StoredObject) -> DecodeError:
         from_tree(to_tree(stored))
     except DecodeError as error:
         return error
-    return DecodeError("its class was registered, or changed, after it was read; read it again")
+    return DecodeError(
+        f"the class of a stored {stored.name!r} was registered, or changed, after it was read; read it again"
+    )
 
 
 def parsed(data: bytes) -> tuple[bytes, Any]:
@@ -143,7 +148,7 @@ def from_tree(tree: Any) -> Any:
         reading = Reading(is_strict=True)
         value = read(tree, reading)
         if reading.lost:
-            reading.warn(stacklevel=2)
+            reading.warn()
         return value
     except RecursionError:
         raise DecodeError(NO_ROOM_TO_READ) from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from clew.state.equality import equal
+
 V = TypeVar("V")
 
 
@@ -40,7 +42,7 @@ class ColumnView(Mapping[str, V]):
         return len(self._column())
 
     def __eq__(self, other: object) -> bool:
-        return dict(self._column()) == other if isinstance(other, dict) else super().__eq__(other)
+        return equal(dict(self._column()), dict(other)) if isinstance(other, Mapping) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -14,16 +14,17 @@ the lookup may return anything, so nesting of contents is limited.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from clew.errors import ClassChangedError, ClewError, DecodeError, GraphWarning
+from clew.errors import ClassChangedError, ClewError, DecodeError
+from clew.graph_warnings import warn
 from clew.state import scalars
+from clew.state.libraries import BY_TAG, Format, MissingLibraryError
 from clew.state.registry import OWN, RegisteredType, build, entry_named, lost_message, refuse_unhashable
-from clew.state.stored_object import StoredObject
+from clew.state.stored_object import StoredContent, StoredObject
 
 Lookup = Callable[[str], Any]
 
@@ -65,10 +66,10 @@ class Reading:
         self._nested = 0
         self.lost: dict[tuple[str, str], None] = {}
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Warn about dropped fields, once for each."""
         for name, field in self.lost:
-            warnings.warn(lost_message(name, field), GraphWarning, stacklevel=stacklevel + 1)
+            warn(lost_message(name, field))
 
     def object(self, payload: Any) -> Any:
         name, parts = payload
@@ -112,7 +113,8 @@ class Reading:
 
     def blob(self, payload: Any) -> Any:
         kind, digest = payload
-        if kind not in ("bytes", "bytearray", "str", "json"):
+        form = BY_TAG.get(kind) if type(kind) is str else None
+        if form is None and kind not in ("bytes", "bytearray", "str", "json"):
             raise DecodeError(
                 f"{kind!r} is not a kind of content; a newer version of clew may have written it"
             )
@@ -122,6 +124,8 @@ class Reading:
         if found is not None:
             return found
         content = self._content(digest)
+        if form is not None:
+            return self.library_value(form, content)
         if kind == "bytearray":
             return bytearray(content)
         value = (
@@ -130,6 +134,15 @@ class Reading:
         if type(value) is str or type(value) is bytes:  # immutable values may be shared
             self._contents[kind, digest] = value
         return value
+
+    def library_value(self, form: Format, content: Any) -> Any:
+        try:
+            return form.decoded(content)
+        except MissingLibraryError as error:
+            if self._is_strict:
+                raise DecodeError(f"{error}; install it and read again") from None
+            self._unbuilt += self.builds
+            return StoredContent(form.tag, content)
 
     def _content(self, digest: str) -> bytes:
         if self.lookup is None:
@@ -233,6 +246,12 @@ def _set_reader(kind: Callable[[Any], Any]) -> Callable[[Any, Reading], Any]:
     return read_set
 
 
+def _library_reader(form: Format) -> Callable[[Any, Reading], Any]:
+    if form.is_tree:
+        return lambda payload, reading: reading.library_value(form, payload)
+    return lambda payload, reading: reading.library_value(form, scalars.from_base64(payload))
+
+
 _READERS: dict[str, Callable[[Any, Reading], Any]] = {
     "$tuple": lambda payload, reading: tuple(_read_items(payload, reading)),
     "$set": _set_reader(set),
@@ -240,4 +259,5 @@ _READERS: dict[str, Callable[[Any, Reading], Any]] = {
     "$dict": _read_pairs,
     "$object": lambda payload, reading: reading.object(payload),
     "$blob": lambda payload, reading: reading.blob(payload),
+    **{f"${form.tag}": _library_reader(form) for form in BY_TAG.values()},
 }

@@ -25,9 +25,10 @@ from typing import Any, Final
 import msgspec
 
 from clew.state import scalars
+from clew.state.libraries import BY_TAG, Format, format_of
 from clew.state.registry import adopt, entry_of
 from clew.state.scalars import INT_MAX, INT_MIN, escaped, float_tree, large_int_tree, text_tree
-from clew.state.stored_object import StoredObject
+from clew.state.stored_object import StoredContent, StoredObject
 
 Manner = dict[str, bytes] | str
 Writer = Callable[[Any, int, Manner], Any]
@@ -242,6 +243,29 @@ def _write_stored(value: StoredObject, depth: int, manner: Manner) -> Any:
     return {"$object": [value.name, write(value.fields, depth + 1, manner)]}
 
 
+def _library_writer(cls: type, form: Format) -> Writer:
+    def write_library(value: Any, depth: int, manner: Manner) -> Any:
+        try:
+            content = form.encoded(value)
+        except Exception as error:  # the library may raise anything
+            raise EncodingFailure(f"{_a(cls)} cannot be stored: {error}") from error
+        return _content_tree(form, content, manner)
+
+    return write_library
+
+
+def _write_content(value: StoredContent, depth: int, manner: Manner) -> Any:
+    return _content_tree(BY_TAG[value.name], value.fields, manner)
+
+
+def _content_tree(form: Format, content: Any, manner: Manner) -> Any:
+    if form.is_tree:
+        return {f"${form.tag}": content}
+    if type(manner) is dict and len(content) > LARGE:
+        return apart(form.tag, content, manner)
+    return {f"${form.tag}": scalars.base64(content)}
+
+
 def _write_other(value: Any, depth: int, manner: Manner) -> Any:
     cls = type(value)
     entry = entry_of(cls) or adopt(cls)
@@ -253,9 +277,13 @@ def _write_other(value: Any, depth: int, manner: Manner) -> Any:
             raise EncodingFailure(f"{_a(cls)} cannot be encoded: {type(error).__name__}: {error}") from error
         return {"$object": [entry.name, write(parts, depth + 1, manner)]}
     late = scalars.late_writer(cls)
-    if late is None:
+    form = format_of(cls) if late is None else None
+    if late is not None:
+        _WRITERS[cls] = _scalar_writer(*late)
+    elif form is not None:
+        _WRITERS[cls] = _library_writer(cls, form)
+    else:
         raise EncodingFailure(_why_not(cls))
-    _WRITERS[cls] = _scalar_writer(*late)
     return _WRITERS[cls](value, depth, manner)
 
 
@@ -270,7 +298,7 @@ NO_ROOM = "the stack has no room left to encode it; the caller is nested too dee
 
 def _why_not(cls: type) -> str:
     for plain in cls.__mro__[1:]:
-        if plain in _WRITERS:
+        if plain in _WRITERS or format_of(plain) is not None:
             return (
                 f"{_a(cls)} cannot be stored as the {plain.__name__} that it extends; "
                 f"convert it to {plain.__name__}, or register it with clew.register_type"
@@ -299,5 +327,6 @@ _WRITERS: dict[type, Writer] = {
     bytes: _bytes_writer("bytes"),
     bytearray: _bytes_writer("bytearray"),
     StoredObject: _write_stored,
+    StoredContent: _write_content,
     **{cls: _scalar_writer(tag, form) for cls, (tag, form) in scalars.WRITERS.items()},
 }

@@ -28,11 +28,29 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
+from clew.state.equality import equal
+from clew.state.libraries import brief
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # index in the order of names, value, version
 History = Mapping[str, NodeExecution]
+
+
+class _ShortRepr(Repr):
+    """Short reprs of values. Python does not convert an int of more than 4,300 digits to decimal text."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        """Return a value on one line, arrays and frames in short form."""
+        text = brief(x) or super().repr1(x, level)
+        return " ".join(text.split()) if "\n" in text else text
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an int, a long one in hexadecimal."""
+        try:
+            return super().repr_int(x, level)
+        except ValueError:
+            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
 
 
 class GraphState:
@@ -376,17 +394,17 @@ class GraphState:
         if not isinstance(other, GraphState):
             return NotImplemented
         return self is other or all(
-            mine == theirs for mine, theirs in zip(self._parts(), other._parts(), strict=True)
+            equal(mine, theirs) for mine, theirs in zip(self._parts(), other._parts(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        brief = Repr()
-        brief.maxother = brief.maxstring = 60  # characters
+        short = _ShortRepr()
+        short.maxother = short.maxstring = 60  # characters
         versions = self._ordered_versions()
         shown = [
-            f"{name}={brief.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
+            f"{name}={short.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
         ]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]

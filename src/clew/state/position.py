@@ -58,6 +58,8 @@ class Position(msgspec.Struct, frozen=True):
     """Wake flags of nodes; the engine defines the bits."""
     selections: Mapping[str, tuple[tuple[str, bool], ...]] = {}
     """Pending selections of a node: the gate, and whether the selection is final (the gate will not withdraw it)."""
+    arrived: Mapping[str, tuple[str, ...]] = {}
+    """For a join (``all_of``): the nodes that have run since its last run."""
     sends: Mapping[str, tuple[tuple[str, Mapping[str, Any], bool], ...]] = {}
     """Pending items of a node: the gate, the payload, and whether the Send is final."""
     failed: frozenset[str] = frozenset()

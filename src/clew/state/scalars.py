@@ -73,7 +73,7 @@ def base64(data: bytes | bytearray) -> str:
     return b2a_base64(data, newline=False).decode("ascii")
 
 
-def _from_base64(payload: Any) -> bytes:
+def from_base64(payload: Any) -> bytes:
     return a2b_base64(_text(payload), strict_mode=True)
 
 
@@ -90,7 +90,7 @@ def _read_moment(kind: Any) -> Callable[[Any], Any]:
         if type(payload) is not list:
             return kind.fromisoformat(payload)
         iso, zone, fold = payload
-        return kind.fromisoformat(iso).replace(tzinfo=_read_zone(zone), fold=fold)
+        return kind.fromisoformat(iso).replace(tzinfo=read_zone(zone), fold=fold)
 
     return read
 
@@ -122,7 +122,7 @@ def _zone_key(zone: Any) -> str:
     return str(zone.key)
 
 
-def _read_zone(tree: Any) -> tzinfo | None:
+def read_zone(tree: Any) -> tzinfo | None:
     if tree is None:
         return None
     ((tag, payload),) = tree.items()
@@ -189,8 +189,8 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "$str": _unescaped,
     "$int": lambda payload: int(_text(payload), 16),
     "$float": lambda payload: _NOT_FINITE[payload],
-    "$bytes": _from_base64,
-    "$bytearray": lambda payload: bytearray(_from_base64(payload)),
+    "$bytes": from_base64,
+    "$bytearray": lambda payload: bytearray(from_base64(payload)),
     "$complex": lambda payload: complex(*(float(_text(part)) for part in payload)),
     "$datetime": _read_moment(datetime),
     "$date": lambda payload: date.fromisoformat(payload),

@@ -9,6 +9,7 @@ kind            for                                             content
 ``bytes``       a leaf of more than 64 KiB, however nested      the bytes
 ``bytearray``   the same                                        the bytes
 ``str``         the same, measured in UTF-8                     UTF-8
+``npy``, ...    an array or a frame (``libraries``)             the same as inside of a form, not Base64
 ``json``        a whole value of more than 64 KiB;              its stored form
                 a text of that size with lone surrogates
 ==============  ==============================================  =======================================

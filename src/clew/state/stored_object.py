@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from clew.state.libraries import BY_TAG, format_of
+
 UNSET = "_unset"
 """Beside the fields of a pydantic model: the names of those that were not set. No field can be called so."""
 
@@ -69,7 +71,7 @@ class StoredObject:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self._key() == other._key() if type(other) is StoredObject else NotImplemented
+        return self._key() == other._key() if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -92,6 +94,25 @@ class StoredObject:
             return f"{shown}({_arguments(self.fields)})"
         except Exception:  # foreign content, or nested too deep to print
             return f"{shown}(...)"
+
+
+class StoredContent(StoredObject):
+    """A stored value of a library that is not installed: ``name`` is its format, ``fields`` its content."""
+
+    __slots__ = ()
+    __hash__ = StoredObject.__hash__
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute == "name":
+            raise AttributeError(attribute)
+        raise AttributeError(f"{self!r} has no attribute {attribute!r}; {self.why()}")
+
+    def __repr__(self) -> str:
+        return f"<stored {BY_TAG[self.name].name}>"
+
+    def why(self) -> str:
+        """Say why the value was not built, and what to do."""
+        return f"install {' and '.join(BY_TAG[self.name].libraries)}, and read it again"
 
 
 def _arguments(fields: Any) -> str:
@@ -117,6 +138,9 @@ def _key(value: Any) -> Any:
         return float, repr(value)  # NaN equals itself here, and 0.0 is not -0.0
     if kind is bytearray:
         return bytearray, bytes(value)
-    if kind is StoredObject:
+    if kind is StoredObject or kind is StoredContent:
         return value._key()
+    form = format_of(kind)
+    if form is not None:
+        return kind, str(form.encoded(value)) if form.is_tree else form.encoded(value)
     return (kind, value) if getattr(kind, "__hash__", None) else (kind, id(value))

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clew.stores.memory.store import MemoryStore
-from clew.stores.protocol import LogEntry, Owner, RunRow, Statement, Store, WouldWait
+from clew.stores.protocol import LogEntry, Owner, RunRow, Statement, Store, ThreadMove, WouldWait
 
 if TYPE_CHECKING:
     from clew.stores.postgres.store import PostgresStore
@@ -24,6 +24,7 @@ __all__ = [
     "SQLiteStore",
     "Statement",
     "Store",
+    "ThreadMove",
     "WouldWait",
 ]
 

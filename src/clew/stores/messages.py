@@ -18,6 +18,12 @@ def exists(run_id: str) -> str:
     )
 
 
+def moved(thread: str, head: str | None) -> str:
+    """Return the message of ThreadMovedError."""
+    now = "does not exist" if head is None else f"has continued with run {head!r}"
+    return f"thread {thread!r} {now}; read its state with engine.thread({thread!r}), and try again"
+
+
 def unknown(run_id: str) -> str:
     """Return the message of UnknownRunError."""
     return f"run {run_id!r} does not exist; list runs with engine.runs()"

@@ -28,8 +28,9 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
 
 `encodes` tells whether bodies are bytes. The memory store stores arbitrary objects.
 
-Two abilities are optional. A store may delay waiting for the disk (`defers`, `sync`), and it may offer access that
-never waits (`at_once`). A class that inherits from `Store` has the answers of a store that does neither.
+Three abilities are optional. A store may delay waiting for the disk (`defers`, `sync`), it may offer access that never
+waits (`at_once`), and it may tell cheaply whether a run has changed (`change_mark`). A class that inherits from `Store`
+has the answers of a store that does none of this.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ import msgspec
 OWN_STEP = "step"
 """The only kind that stores know: an entry of this kind with the path "" is a step of the run itself. These are most of
 a log and are read by ranges of `n`, so a store may store them separately."""
+
+
+LAST = 1 << 62
+"""Larger than the n of any entry."""
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -94,6 +99,13 @@ class RunRow(msgspec.Struct):
     place: str = ""  # where in that run: the path of the item, "!" and the number of the call
 
 
+class ThreadMove(msgspec.Struct, frozen=True):
+    """A new run becomes the head of a thread whose head is `expected`: a run id, or None for a new thread."""
+
+    name: str
+    expected: str | None = None
+
+
 class Owner(msgspec.Struct, frozen=True):
     """The owner of a run and its lease. `is_alive` is False if the store has detected that the process is gone."""
 
@@ -134,6 +146,16 @@ class Store(Protocol):
         thread. A store that never waits returns itself."""
         return None
 
+    mark_interval: float = 1.0
+    """The seconds between two calls of `change_mark` by one follower of a run."""
+
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
+        """Return a value that differs from an earlier one if the run has changed since: its row, the steps of the run
+        itself, or its entries of these kinds. It may also differ for other reasons. It is cheap."""
+        row = self.row(run_id)
+        newest = [self.last(run_id, kind, "", LAST) for kind in (OWN_STEP, *kinds)]
+        return row.status, row.updated, self.counts(run_id), newest
+
     def create(
         self,
         row: RunRow,
@@ -143,9 +165,11 @@ class Store(Protocol):
         lease: float = ...,
         entries: Sequence[Any] = ...,
         wait: bool = ...,
+        thread: ThreadMove | None = ...,
     ) -> int:
         """Store a new run with `entries` as its log, atomically. With an `owner`, claim it and return the fence; else
-        return 0. Raises RunExistsError if the id is taken, UnknownRunError if the parent does not exist."""
+        return 0. With a `thread`, the run becomes its head. Raises RunExistsError if the id is taken, UnknownRunError
+        if the parent does not exist, ThreadMovedError if the thread has another head than expected."""
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raises UnknownRunError if it does not exist, StoreCorruptError if its row is damaged."""
@@ -210,8 +234,8 @@ class Store(Protocol):
         entries whose path is in one of these ranges, given as (first, end) with the end excluded. The ranges do not
         overlap. Of the run's own steps, return those with ``after < n <= upto``."""
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run's log as in `RunRow.census`, without reading their bodies."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of each kind and path, but not the run's own steps, without reading their bodies."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""
@@ -222,8 +246,15 @@ class Store(Protocol):
     def blob(self, digest: str) -> bytes:
         """Return a large content. Raises StoreCorruptError if it is missing or damaged."""
 
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None if the thread does not exist."""
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+
     def delete(self, run_id: str) -> None:
-        """Delete a run and its children. Raises UnknownRunError if it does not exist, StoreError if one has a fork."""
+        """Delete a run and its children. If it is the head of a thread, its parent becomes the head; without a parent,
+        the thread is deleted. Raises UnknownRunError if the run does not exist, StoreError if one has a fork."""
 
     def check(self) -> Iterator[str]:
         """Check all stored data and yield a sentence for each problem."""

@@ -2,8 +2,9 @@
 
 A run's row is in two tables, because its initial state is large and its lease changes often. The columns that never
 change have a checksum; `RunRow.damage` describes a mismatch or an unreadable value. Every entry has a checksum over its
-body and its digest. SQLite accepts any type in any column, so the type of each value is checked before it is used. A
-released run has a census of its log, so that a lost entry is detected.
+run, its name, its body and its digest, so an entry under another name is damaged too. SQLite accepts any type in any
+column, so the type of each value is checked before it is used. A released run has a census of its log, so that a lost
+entry is detected.
 """
 
 from __future__ import annotations
@@ -170,9 +171,10 @@ def _row_checksum(
     return crc32(head.encode(errors="surrogatepass"), crc32(start or b""))
 
 
-def checksum(body: bytes, digest: bytes) -> int:
+def checksum(run_id: str, kind: str, path: str, n: int, body: bytes, digest: bytes) -> int:
     """Return the checksum of an entry."""
-    return crc32(body, crc32(digest)) - _SIGN
+    name = f"{run_id}\0{kind}\0{path}\0{n}".encode(errors="surrogatepass")  # the database rejects surrogates
+    return crc32(body, crc32(digest, crc32(name))) - _SIGN
 
 
 def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
@@ -180,7 +182,7 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
     entries = []
     for kind, path, n, body, digest, crc in found:
         try:
-            fits = crc32(body, crc32(digest)) - _SIGN == crc
+            fits = checksum(run_id, kind, path, n, body, digest) == crc
         except TypeError:  # it is no content
             fits = False
         if not fits or type(kind) is not str or type(path) is not str or type(n) is not int:

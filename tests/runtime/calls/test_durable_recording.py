@@ -351,11 +351,12 @@ def test_an_attempt_that_is_over_makes_no_more_calls() -> None:
 def damage(file: Path, change: Callable[[bytes], bytes]) -> None:
     """Change the body of the recordings, checksums and all: somebody has tampered with it."""
     with closing(sqlite3.connect(file)) as db, db:
-        for body, digest in db.execute("SELECT body, digest FROM log WHERE kind = 'call'").fetchall():
+        recordings = db.execute("SELECT path, n, body, digest FROM log WHERE kind = 'call'").fetchall()
+        for path, n, body, digest in recordings:
             changed = change(body)
             db.execute(
                 "UPDATE log SET body = ?, crc = ? WHERE kind = 'call'",
-                (changed, checksum(changed, digest)),
+                (changed, checksum("r", "call", path, n, changed, digest)),
             )
 
 

@@ -165,7 +165,7 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
     with closing(sqlite3.connect(file)) as db:
         db.execute(
             "UPDATE steps SET body = ?, crc = ? WHERE id = ?",
-            (other.body, checksum(other.body, other.digest), (2 << 32) + 2),
+            (other.body, checksum("r1", *other.name, other.body, other.digest), (2 << 32) + 2),
         )
         db.commit()
     with pytest.raises(StoreCorruptError, match=r"run 'r1': step 2 is damaged .digest mismatch"):

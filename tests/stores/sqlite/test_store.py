@@ -115,7 +115,7 @@ class TestOpening:
         with pytest.raises(StoreVersionError):
             SQLiteStore(path)
 
-    @pytest.mark.parametrize("version", [1, 2, 3, 4])
+    @pytest.mark.parametrize("version", range(1, sqlite_file.OLDEST))
     def test_an_older_format_is_refused_by_its_number_and_left_as_it_is(
         self, path: Path, version: int
     ) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from clew.cli.options import JsonOption, StoreOption, store_at
-from clew.cli.output import command, count, say_json, say_line
+from clew.cli.options import JsonOption, StoreOption, graph_option, store_at
+from clew.cli.output import CommandError, command, count, say_json, say_line
 from clew.errors import StoreCorruptError
 from clew.runtime.log.verification import problems
 from clew.stores import RunRow, Store
@@ -32,9 +32,13 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
     The exit code is 1 if something is damaged. Abandoned runs, whose process has ended, are not damage: they are
     listed with the command that resumes them.
     """
-    with store_at(store) as opened:
-        found = examine(opened)
-        name = repr(opened)
+    try:
+        with store_at(store) as opened:
+            found = examine(opened)
+            name = repr(opened)
+    except StoreCorruptError as error:  # the file itself cannot be read
+        what = str(error).partition("; ")[0]
+        raise CommandError(what, "use another store, or restore this one from a backup", code=1) from error
     if as_json:
         say_json({"store": name, **found})
     else:
@@ -78,7 +82,8 @@ def _ownership(
             why = f"the process of its owner {owner.name} has ended"
         else:
             why = f"the lease of its owner {owner.name} expired {-owner.expires_in:.0f} s ago"
-        orphans.append({"run_id": row.run_id, "reason": why, "command": command("resume", row.run_id)})
+        resume = command("resume", row.run_id, graph=graph_option(row))
+        orphans.append({"run_id": row.run_id, "reason": why, "command": resume})
 
 
 def _say(name: str, found: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -11,6 +11,7 @@ from clew.cli.options import IdOption, JsonOption, OnErrorOption, StoreOption, r
 from clew.cli.run_output import drive, id_of
 from clew.cli.values import ValuesArgument, read_values
 from clew.runtime.loader import load_graph
+from clew.runtime.settings import Durability, OnError
 
 
 def register(app: typer.Typer) -> None:
@@ -69,8 +70,8 @@ def run(
                 listeners=listeners,
                 import_string=target,
                 max_concurrent_nodes=workers,
-                durability=durability,
-                on_error=on_error,
+                durability=cast(Durability, durability),  # the engine checks both
+                on_error=cast(OnError, on_error),
                 seed=seed,
             ),
             lambda engine: engine.run(given, run_id=name),

@@ -9,11 +9,10 @@ import typer
 from clew.cli.options import JsonOption, StoreOption, store_at
 from clew.cli.output import CommandError, local_time, say, say_json, say_table
 from clew.errors import StoreCorruptError
-from clew.runtime.log.reader import LAST
 from clew.runtime.log.run_rows import STATUSES, opened_row
 from clew.runtime.review.json_documents import error_json, time_json
 from clew.stores import RunRow, Store
-from clew.stores.protocol import OWN_STEP
+from clew.stores.protocol import LAST, OWN_STEP
 
 
 def register(app: typer.Typer) -> None:

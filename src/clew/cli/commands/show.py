@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -14,6 +15,8 @@ from clew.cli.output import count, local_time, one_line, say_json, say_line, say
 from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.runtime.review.json_documents import checkpoint_json
+
+_ITEMS = 40  # columns for the items of a step
 
 
 def register(app: typer.Typer) -> None:
@@ -107,11 +110,27 @@ def _collect(
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
-                f"{indent}{' '.join(checkpoint.items)}" if checkpoint.items else f"{indent}-",
+                f"{indent}{items_text(checkpoint.items) or '-'}",
                 values,
             )
         )
         before = versions
+
+
+def items_text(paths: Sequence[str]) -> str:
+    """Return the items of a step in a few words: a batch of more than three is one word with its number of items."""
+    batches: dict[str, list[str]] = {}
+    for path in paths:
+        batches.setdefault(path[: path.rindex("[")] if path.endswith("]") else path, []).append(path)
+    words: list[tuple[str, int]] = []
+    for batch, items in batches.items():
+        words += [(f"{batch} ×{len(items)}", len(items))] if len(items) > 3 else [(path, 1) for path in items]
+    shown, rest = words[0][0] if words else "", len(paths) - (words[0][1] if words else 0)
+    for word, number in words[1:]:
+        if len(shown) + len(word) >= _ITEMS:
+            break
+        shown, rest = f"{shown} {word}", rest - number
+    return f"{shown} (and {rest} more)" if rest else shown
 
 
 def _say_state(checkpoint: Checkpoint) -> None:
@@ -121,7 +140,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        say_line(f"items: {' '.join(checkpoint.items)}")
+        say_line(f"items: {items_text(checkpoint.items)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request
@@ -131,4 +150,4 @@ def _say_state(checkpoint: Checkpoint) -> None:
         )
         say_line(f"{call.path} called {call.name}({asked}) -> {came}")
     following = [item.path for item in checkpoint.frontier]
-    say_line(f"next: {' '.join(following) or 'nothing'}")
+    say_line(f"next: {items_text(following) or 'nothing'}")

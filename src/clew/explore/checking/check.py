@@ -17,7 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, Unpack
 
 from clew.errors import DefinitionError
 from clew.explore.agent import Agent
@@ -32,8 +32,31 @@ from clew.explore.model.world import World
 from clew.explore.reports.result import ExplorationResult
 from clew.explore.search.strategies import BFS
 from clew.graph import Graph
+from clew.runtime.settings import ScheduleOptions
 
 _MAX_CHOICES = 2_000  # for all runs without faults together
+
+
+class CheckOptions(ScheduleOptions, total=False):
+    """The options of a check that are rarely needed, and those of its engine."""
+
+    node_systems: Mapping[str, Iterable[str]] | None
+    answers: Mapping[str, Iterable[Any]] | None
+    max_steps: int | None
+    max_run_steps: int
+    partial_order_reduction: bool
+    progress: bool | None
+
+
+class ReplacedOptions(CheckOptions, total=False):
+    """What a copy of a check can change."""
+
+    graph: Graph
+    values: Mapping[str, Any] | None
+    invariants: Iterable[str | Invariant]
+    faults: Iterable[str]
+    max_faults: int
+    systems: Mapping[str, Any] | None
 
 
 class Check:
@@ -48,12 +71,7 @@ class Check:
         faults: Iterable[str] = ("crash", "fail", "timeout"),
         max_faults: int = 1,
         systems: Mapping[str, Any] | None = None,
-        node_systems: Mapping[str, Iterable[str]] | None = None,
-        answers: Mapping[str, Iterable[Any]] | None = None,
-        max_steps: int | None = 100_000,
-        partial_order_reduction: bool = True,
-        progress: bool | None = None,
-        **options: Any,
+        **more: Unpack[CheckOptions],
     ) -> None:
         if not isinstance(graph, Graph):
             raise DefinitionError(f"graph: expected a Graph, got {graph!r}")
@@ -67,23 +85,21 @@ class Check:
         if "run" in self.systems:
             raise DefinitionError("systems: the name 'run' is reserved for the run; choose another name")
         self._invariants = _checked_invariants(invariants)
-        self._max_steps = max_steps
-        self._progress = progress
+        self._max_steps = more.pop("max_steps", 100_000)
+        self._progress = more.pop("progress", None)
         self._options: dict[str, Any] = {
             "faults": checked_faults(faults),
             "max_faults": max_faults,
-            "answers": answers,
-            "node_systems": node_systems,
             "systems": tuple(self.systems),
-            "partial_order_reduction": partial_order_reduction,
-            **options,
+            "partial_order_reduction": True,
+            **more,
         }
 
-    def replace(self, **options: Any) -> Check:
+    def replace(self, **options: Unpack[ReplacedOptions]) -> Check:
         """Return a copy of this check with other options, such as `faults`, `systems` or `max_steps`."""
         if not options:
             return self
-        merged = {
+        merged: dict[str, Any] = {
             **self._options,
             "graph": self.graph,
             "values": self.values,
@@ -329,7 +345,7 @@ def check_graph(
     faults: Iterable[str] = ("crash", "fail", "timeout"),
     max_faults: int = 1,
     systems: Mapping[str, Any] | None = None,
-    **more: Any,
+    **more: Unpack[CheckOptions],
 ) -> CheckResult:
     """Visit every schedule and every fault of a graph, and return the shortest counterexample of each kind.
 

@@ -18,7 +18,7 @@ from clew.stores import Store
 WRITES = frozenset({"create", "claim", "append", "update", "release", "renew", "delete"})
 """The operations that change the store."""
 _READS = frozenset(
-    {"row", "rows", "owner", "entries", "within", "census", "find", "last", "blob", "rehearse", "check"}
+    {"row", "rows", "owner", "entries", "within", "counts", "find", "last", "blob", "rehearse", "check"}
 )
 
 

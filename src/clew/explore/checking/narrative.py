@@ -13,7 +13,7 @@ from clew.explore.checking.simulated_process import RUN
 from clew.explore.model.actions import Action
 from clew.explore.model.invariants import Invariant, failure_of
 from clew.explore.model.world import World
-from clew.state import decode, encode
+from clew.state import decode, encode, same
 
 _ENDINGS = ("the run is completed", "the run is failed", "the run is waiting")
 
@@ -91,16 +91,16 @@ def _snapshot(world: World) -> dict[str, Any]:
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    lines = [f"{name} is now {_short(after[name])}" for name in after if name and after[name] != before[name]]
+    lines = [
+        f"{name} is now {_short(after[name])}"
+        for name in after
+        if name and not same(after[name], before[name])
+    ]
     (had, values), (steps, now) = before[""], after[""]
     if steps > had:
-        new = [f"{n} = {_short(now[n], 60)}" for n in now if n not in values or not _same(now[n], values[n])]
+        new = [f"{n} = {_short(now[n], 60)}" for n in now if n not in values or not same(now[n], values[n])]
         lines.append(": ".join([f"step {steps} is committed", *([", ".join(new)] if new else [])]))
     return lines
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other or encode(one) == encode(other)
 
 
 def _short(value: Any, limit: int = 200) -> str:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 
@@ -64,6 +64,7 @@ from clew.explore.systems.version_tokens import VersionTokens
 from clew.graph import Graph
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.settings import ScheduleOptions
 from clew.state import GraphState, encode
 
 Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
@@ -91,8 +92,7 @@ class RunSystem:
         answers: The possible answers, by the path or the node of the question. [default: True and False]
         node_systems: For each node, the names of the systems that it uses. Other nodes use all of `systems`.
         systems: The names of the other systems of the world.
-        partial_order_reduction: Offer orders that cannot end differently once. Use it only if every invariant checks
-            ended runs.
+        partial_order_reduction: Offer equivalent orders once. Use it only if every invariant checks ended runs.
         max_run_steps: A run fails after this number of steps.
         options: Options of an `Engine`, such as `on_error` or `default_node_timeout`.
     """
@@ -111,7 +111,7 @@ class RunSystem:
         systems: Iterable[str] = (),
         partial_order_reduction: bool = False,
         max_run_steps: int = 1_000,
-        **options: Any,
+        **options: Unpack[ScheduleOptions],
     ) -> None:
         self.faults = checked_faults(faults)
         if type(max_faults) is not int or max_faults < 0:

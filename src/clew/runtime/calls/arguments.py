@@ -157,8 +157,7 @@ def check_built(value: Any, item: Item, run_id: str, what: str) -> None:
 def _unbuilt(found: StoredObject, item: Item, run_id: str, what: str) -> ClassChangedError:
     why = why_unbuilt(found)
     return ClassChangedError(
-        f"run {run_id!r}, step {item.step}: node {item.node.name!r} at {item.path} {what}, which holds a stored "
-        f"{found.name!r} that cannot be built: {why}",
+        f"run {run_id!r}, step {item.step}: node {item.node.name!r} at {item.path} {what}: {why}",
         name=getattr(why, "name", "") or found.name,
         missing=getattr(why, "missing", ()),
     )

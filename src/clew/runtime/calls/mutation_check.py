@@ -24,7 +24,7 @@ from clew.engine.fast_path import UNSIZED, Sizes, size_of, sizes_of
 from clew.engine.frame import Item
 from clew.errors import ClewError, MutationError
 from clew.runtime.calls.scopes import Asking
-from clew.state import encode
+from clew.state import fingerprint
 
 _UNKNOWN = object()
 
@@ -140,7 +140,7 @@ def _mutation_error(item: Item, name: str, value: Any, size: int | None = None) 
 
 def _fingerprint(value: Any) -> Any:
     try:
-        return encode(value)
+        return fingerprint(value)
     except ClewError:
         pass
     try:
@@ -153,7 +153,7 @@ def _fingerprint(value: Any) -> Any:
 def _differs(value: Any, before: Any) -> bool:
     if isinstance(before, bytes):
         try:
-            return encode(value) != before
+            return fingerprint(value) != before
         except ClewError:
             return True
     try:

@@ -28,7 +28,7 @@ from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, question_of
 from clew.runtime.crash_points import reach
 from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
-from clew.state import encode
+from clew.state import fingerprint, same
 
 if TYPE_CHECKING:
     from clew.runtime.calls.host import RecordingHost
@@ -264,7 +264,7 @@ class Recorder:
         """Raise EncodeError in the node if a value cannot be stored."""
         if self._session.writer.encodes:
             try:
-                encode(value, at=what)
+                fingerprint(value, at=what)
             except EncodeError as error:
                 where = (
                     f"node {call.item.node.name!r} at {call.item.path}, call {place_text(call.scope.place)}"
@@ -408,11 +408,3 @@ def now(recorded: Any) -> Any:
 def is_async(fn: Callable[..., Any]) -> bool:
     """Return whether a callable is known to return an awaitable."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Return whether two requests have the same encoding, or are equal if they cannot be encoded."""
-    try:
-        return encode(one) == encode(other)
-    except EncodeError:
-        return bool(one == other)

@@ -19,10 +19,10 @@ from clew.engine.program import Program
 from clew.engine.records import Outcome, Start
 from clew.graph import Graph
 from clew.runtime.calls.cache import key_of
-from clew.runtime.calls.recorder import same
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
+from clew.state import same
 from clew.state.stored_object import holds_stored
 
 

@@ -24,11 +24,11 @@ from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, S
 from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, RunError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, forgotten_await, unbuilt_input
 from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
-from clew.runtime.calls.host import SLEPT
 from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.drivers.timers import TimedHost, Timer, matters
-from clew.runtime.events import Event, Listeners
+from clew.runtime.drivers.publisher import publish
+from clew.runtime.drivers.timers import TimedHost, Timer, matters, slept
+from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.call_records import Recall
 from clew.runtime.log.metrics import Measured, Totals
 from clew.state import GraphState
@@ -66,8 +66,10 @@ class Session(TimedHost):
     lost: BaseException | None = None  # set if another process has taken the run over
     earlier = Totals()  # totals of earlier resumptions
     measured = 0  # number of the `Measured` record of this resumption
+    heard_by: Listener | None = None  # added by a handle
     reuse: ResultReuse | None = None
     sleeping_nodes: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
+    emitted = 0  # number of the last published data
     off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
     outer: Session | None = None  # of a child: the session whose node started it
@@ -303,12 +305,7 @@ class Session(TimedHost):
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """Implement `ctx.sleep`: async nodes await it, sync nodes block their thread."""
-        from clew.runtime.drivers.sleep import asleep, sleep
-
-        if item.node.mode in ("async", "async_generator"):
-            return asleep(self, seconds)
-        sleep(self, item, attempt, seconds)
-        return SLEPT
+        return slept(self, item, attempt, seconds)
 
     # -- output -----------------------------------------------------------------------------------------
 
@@ -358,8 +355,14 @@ class Session(TimedHost):
             return self.outer.is_overdue
         return self.renew is not None and time.monotonic() - self.renewed > self.settings.lease
 
+    def listen(self, listener: Listener) -> None:
+        """Add a listener, from any thread. If the session had none, it gets only events that nodes send."""
+        self._listeners = Listeners((*(self._listeners or ()), listener))
+
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
+        if kind == "emitted" and self.settings.publish and self.writer.encodes and item.live:
+            data["number"] = publish(self, item, **data)
         if self._listeners:
             about = {"node": item.node.name, **data}
             self.relay(Event(kind, self.run_id, item.step, item.path, self.clock.time(), about))
@@ -429,10 +432,11 @@ class Session(TimedHost):
             for event in unsent:
                 listeners.send(event)
 
-    def announce(self, kind: Any, step: int, **data: Any) -> None:
+    def announce(self, kind: Any, step: int, now: float | None = None, **data: Any) -> None:
         """Send an event about the run as a whole."""
         assert self._listeners is not None
-        self._listeners.send(Event(kind, self.run_id, step, "", self.clock.time(), data))
+        now = self.clock.time() if now is None else now
+        self._listeners.send(Event(kind, self.run_id, step, "", now, data))
 
     @property
     def listening(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from threading import Event, Lock, get_ident
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,16 +52,6 @@ async def asleep(session: Session, seconds: float) -> None:
         if woken.cancelled():
             session.sleepers -= 1
             session.forget(timer)
-
-
-def sleep(session: Session, item: Item, attempt: int, seconds: float) -> None:
-    """Block the thread of a sync node for `seconds` by the clock of the session."""
-    if not session.clock.virtual:
-        Event().wait(seconds)
-    elif session.sleeping_nodes is None or get_ident() == session.thread:
-        session.clock.advance(session.clock.monotonic() + seconds)
-    else:
-        session.sleeping_nodes.sleep(item, attempt, seconds)
 
 
 class SleepingNodes:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.frame import Item
-from clew.runtime.calls.host import Host
+from clew.runtime.calls.host import SLEPT, Host
 
 if TYPE_CHECKING:
     from clew.runtime.drivers.child_sessions import ChildSessions
     from clew.runtime.drivers.executor_queue import QueuedAttempts
+    from clew.runtime.drivers.session import Session
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -113,3 +115,18 @@ class TimedHost(Host):
             while timers and timers[0][0] <= now:
                 found.append(heapq.heappop(timers)[2])
         return found
+
+
+def slept(session: Session, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
+    """Implement `ctx.sleep`: async nodes await the result, sync nodes block their thread."""
+    if item.node.mode in ("async", "async_generator"):
+        from clew.runtime.drivers.sleep import asleep
+
+        return asleep(session, seconds)
+    if not session.clock.virtual:
+        threading.Event().wait(seconds)
+    elif session.sleeping_nodes is None or threading.get_ident() == session.thread:
+        session.clock.advance(session.clock.monotonic() + seconds)
+    else:
+        session.sleeping_nodes.sleep(item, attempt, seconds)
+    return SLEPT

@@ -174,7 +174,9 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
 
 
 def check_entry(run_id: str, entry: LogEntry) -> None:
-    """Raise if the digest of an entry other than a step does not match its body."""
+    """Raise if the kind of an entry is unknown, or if its digest does not match; chains verify the digests of steps."""
+    if entry.kind not in KINDS:
+        raise _damage(run_id, entry, DecodeError(f"unknown kind {entry.kind!r}"))
     if entry.kind != STEP.name and _checksum(entry.body) != entry.digest:
         raise _damage(run_id, entry, DecodeError("digest mismatch"))
 

@@ -18,7 +18,6 @@ Accepted changes are stored in the log of the run (`AcceptedChanges`) and replac
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -26,21 +25,23 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from clew.errors import EncodeError, GraphWarning, StoreCorruptError
+from clew.errors import EncodeError, StoreCorruptError
 from clew.graph import Graph
-from clew.graph.hashes import code_hash, structure
+from clew.graph.description import describe
+from clew.graph.hashes import GraphCode, graph_code, structure
 from clew.graph.skeleton import skeleton
+from clew.graph_warnings import warn
 from clew.state import digest, encode
 from clew.stores import RunRow
 
-_known: WeakKeyDictionary[Graph, dict[str, str]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[GraphCode, dict[str, str]] = WeakKeyDictionary()
 
 
 def description_of(graph: Graph) -> tuple[str, bytes]:
     """Return the description of a graph as stored with a run: its digest and its content."""
     found = _described.get(graph)
     if found is None:
-        content = msgspec.json.encode(graph.describe(json=True))
+        content = msgspec.json.encode(describe(graph))
         found = _described[graph] = (sha256(content).hexdigest(), content)
     return found
 
@@ -56,23 +57,6 @@ def described(content: bytes) -> Graph:
 
 
 _described: WeakKeyDictionary[Graph, tuple[str, bytes]] = WeakKeyDictionary()
-
-
-class GraphFingerprint(Mapping[str, str]):
-    """The fingerprints of a graph, computed on first use."""
-
-    def __init__(self, graph: Graph, on_conflict: str) -> None:
-        self.graph = graph
-        self._on_conflict = on_conflict
-
-    def __getitem__(self, name: str) -> str:
-        return kept_codes(self.graph, self._on_conflict)[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(kept_codes(self.graph, self._on_conflict))
-
-    def __len__(self) -> int:
-        return len(kept_codes(self.graph, self._on_conflict))
 
 
 def structure_of(row: RunRow) -> str:
@@ -102,9 +86,10 @@ def conflict_rule(codes: Mapping[str, str], otherwise: str) -> str:
 
 def codes_of(graph: Graph) -> dict[str, str]:
     """Return the digests of a graph's parts."""
-    found = _known.get(graph)
+    code = graph_code(graph)
+    found = _known.get(code)
     if found is None:
-        found = _known[graph] = dict(_code(graph, ""))
+        found = _known[code] = dict(_code(graph, ""))
         parts = structure(graph)
         found.update(
             (f"{node['name']}:", f"{_short(node)} {_describe_node(node)}") for node in parts.pop("nodes")
@@ -118,9 +103,8 @@ def codes_of(graph: Graph) -> dict[str, str]:
 
 
 def _code(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
-    for field in () if graph.schema is None else graph.schema.fields.values():
-        if field.reducer is not None:
-            yield f"{prefix}~{field.name}", code_hash(field.reducer)[:16]
+    for name, code in graph_code(graph).reducers.items():
+        yield f"{prefix}~{name}", code[:16]
     for name, code in graph.node_hashes.items():
         yield prefix + name, code
         inside = graph.nodes[name].subgraph
@@ -174,11 +158,9 @@ def warn_of_reducers(row: RunRow, graph: Graph) -> None:
     changed = changed_reducers(row, graph)
     if changed:
         names = ", ".join(map(repr, changed))
-        warnings.warn(
+        warn(
             f"run {row.run_id!r}: the reducer of {names} has changed; existing states stay the same, and new updates "
-            f"use the current reducer",
-            GraphWarning,
-            stacklevel=4,
+            f"use the current reducer"
         )
 
 

@@ -122,6 +122,9 @@ def missing_entries(
     gaps = [(kind, path, n) for (kind, path), ns in numbers.items() for n in _gaps(kind, ns)]
     census = row.census or {}
     for kind, before in census.items():
+        if kind and kind not in KINDS:
+            yield f"run {row.run_id!r}: its census is damaged (unknown kind {kind!r}); other runs can be read"
+            continue
         if row.status == "running" and kind and KINDS[kind].is_temporary:
             continue  # a later step or a rephrased question may have dropped the entry
         if kind and found[kind] < before and (kinds is None or kind in kinds):
@@ -150,6 +153,27 @@ def is_harmless(row: RunRow, entries: Sequence[LogEntry], kind: str, visits: Vis
     gaps = [path for path, ns in numbers.items() for _ in _gaps(kind, ns)]
     gone = (row.census or {}).get(kind, 0) - len(entries)
     return len(gaps) >= gone and all(has_run(path, visits) for path in gaps)
+
+
+def unread_paths(
+    names: Iterable[tuple[str, str]], read: Collection[tuple[str, str]], visits: Visits
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the ranges of paths of each kind that were not read and may belong to an open item.
+
+    `names` are kinds and paths. An entry under a wrong name is in one of the ranges, unless the name is that of an
+    item that has run.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    before = ""  # the kind of the range that ends here
+    for kind, path in sorted(names):
+        if (kind, path) in read or has_run(path, visits):
+            before = ""
+            continue
+        ranges = found.setdefault(kind, [])
+        first = ranges.pop()[0] if before == kind else path
+        ranges.append((first, f"{path}\x01"))
+        before = kind
+    return found
 
 
 def has_run(path: str, visits: Visits) -> bool:
@@ -184,7 +208,7 @@ def missing_recordings(
 
 def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
     """Yield the missing numbers of a kind without gaps; at most `_MOST`, because a damaged number can be huge."""
-    first = KINDS[kind].first
+    first = KINDS[kind].first if kind in KINDS else None  # `check_entry` reports an unknown kind
     if first is not None:
         known = set(numbers)
         yield from islice((n for n in range(first, max(known)) if n not in known), _MOST)

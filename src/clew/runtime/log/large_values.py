@@ -50,7 +50,7 @@ def fetched(value: Any, blob: Lookup, *, classes: bool = True) -> Any:
     return decode(_json({"$blob": [value.kind, value.digest]}), blob=blob, classes=classes, unfit="keep")
 
 
-_BLOB = re.compile(rb'\{"\$blob":\["([a-z]+)","([0-9a-f]{64})"\]\}')
+_BLOB = re.compile(rb'\{"\$blob":\["([a-z_]+)","([0-9a-f]{64})"\]\}')
 
 
 def blobs_of(stored: bytes, blob: Lookup) -> Iterator[tuple[str, bytes]]:

@@ -18,12 +18,14 @@ its parents back to the nearest full state.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
 
+from clew.engine.deltas import deltas_from
 from clew.engine.program import Program, program_of
 from clew.engine.records import Failure, Step
 from clew.errors import (
@@ -44,11 +46,13 @@ from clew.runtime.log.integrity import (
     last_step,
     missing,
     missing_entries,
+    unread_paths,
 )
 from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
+    EMITTED,
     INTENT,
     JOURNAL,
     KINDS,
@@ -75,18 +79,20 @@ from clew.runtime.log.snapshots import (
     snapshot_entry,
 )
 from clew.runtime.log.state_cursor import StateCursor
+from clew.runtime.log.turns import Turn, turned
 from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
 from clew.stores import LogEntry, RunRow, Store
+from clew.stores.protocol import LAST
 
 T = TypeVar("T")
 
-LAST = 1 << 62
 _SOME = 2_000  # steps that are read at a time
 _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
+_NO_RECORDS = names_of(SNAPSHOT, EMITTED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 
@@ -211,7 +217,7 @@ class StoredRun:
         start = self.start()
         chains = Chains(self._run_id, entries, start.step, start.digest)
         self._raise(chains.damage(self.row))
-        records = [self._reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
+        records = [self._reader.record(entry) for entry in entries if entry.kind not in _NO_RECORDS]
         log = self._log(start, records, chains)
         self._raise(missing_entries(self.row, entries))
         return log
@@ -238,7 +244,7 @@ class StoredRun:
         log.weight, log.since = weight, since
         self._raise(missing_entries(self.row, entries, _COUNTED, visits))
         if upto is None and self.row.status != "completed":
-            self._check_unread(visits)  # a completed run does not continue
+            self._check_unread(visits, more)  # a completed run does not continue
         return log
 
     def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
@@ -256,15 +262,19 @@ class StoredRun:
     def _in_memory(self) -> RunLog:
         return read_log(self.row, self.row.start, self.store.entries(self._run_id), self._runs.on_conflict)
 
-    def _check_unread(self, visits: dict[str, int]) -> None:
-        """Raise if entries are missing that are read only on demand, and that a resume may need."""
+    def _check_unread(self, visits: dict[str, int], read: Iterable[LogEntry]) -> None:
+        """Raise if an entry that is read only on demand, and that a resume may need, is missing or has a wrong name."""
+        counts = self.store.counts(self._run_id)
+        known = {*((kind, "") for kind in _NO_RECORDS), *((entry.kind, entry.path) for entry in read)}
+        names = [name for name in counts if name[0] not in _COUNTED]
+        for kind, ranges in unread_paths(names, known, visits).items():
+            self.store.within(self._run_id, (kind,), ranges)  # the store verifies the names
+        now: Counter[str] = Counter()
+        for (kind, _), number in counts.items():
+            now[kind] += number
         census = self.row.census or {}
-        before = {kind: census[kind] for kind in _PARTLY_READ if kind in census}
-        if not before:
-            return
-        now = self.store.census(self._run_id)
-        for kind in before:
-            if now.get(kind, 0) < before[kind]:
+        for kind in _PARTLY_READ:
+            if now[kind] < census.get(kind, 0):
                 entries = self.store.within(self._run_id, (kind,), _INSIDE)
                 if not is_harmless(self.row, entries, kind, visits):
                     self._raise(missing_entries(self.row, entries, (kind,)))
@@ -418,11 +428,18 @@ class StoredRun:
             raise StoreCorruptError(
                 f"run {self._run_id!r}: its initial state is damaged (digest mismatch); other runs can be read"
             )
-        values = self._restored(
-            fork.step,
-            lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes, unfit="keep"),
-        )
+
+        def read(stored: msgspec.Raw) -> Any:
+            return decode(bytes(stored), blob=self.store.blob, classes=self._runs.classes, unfit="keep")
+
+        values = self._restored(fork.step, lambda: read(fork.set))
         state = without_unknown(self._runs.graph_of(self.row), state.rooted())
+        if fork.turn is not None:
+            woken, digest = tuple(fork.turn), self.row.start_digest
+            return self._restored(
+                fork.step,
+                lambda: turned(state, Turn(values, deltas_from(read(fork.deltas)), woken), lambda: digest),
+            )
         return state.set_multiple(values).with_digest(self.row.start_digest)
 
     def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:

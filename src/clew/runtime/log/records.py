@@ -20,6 +20,7 @@ resume      ""                  a count        a resume after a failure
 accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
                                                were added after the run began
 measured    ""                  a count        the counters of a resumption
+emitted     ""                  a count        published data of ``ctx.emit``; only the last `MOST_EMITTED` are stored
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -85,6 +86,23 @@ class AcceptedChanges(msgspec.Struct, frozen=True):
     filled: Filled = {}
 
 
+class Emitted(msgspec.Struct, frozen=True):
+    """Data that a node published with ``ctx.emit``, after step `after` of the run and before the next one."""
+
+    n: int
+    path: str
+    node: str
+    name: str
+    data: Any
+    step: int  # of the item, in its frame
+    after: int
+    time: float
+
+
+MOST_EMITTED = 1_000
+LARGEST_EMITTED = 64 * 1024  # bytes; larger data would become blobs, which are stored as long as the run
+
+
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
@@ -114,8 +132,8 @@ class Decoding(Protocol):
 Encoded = tuple[str, int, Any]
 """The path, the number and the body of an entry."""
 
-Need = Literal["always", "open", "last"]
-"""Which entries of a kind a resume reads: all, those of items without a committed step, or only the last one."""
+Need = Literal["always", "open", "last", "never"]
+"""Which entries of a kind a resume reads: all, those of items without a committed step, only the last one, or none."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -260,6 +278,15 @@ def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
     return "", accepted.n, [*body, filled] if filled else body
 
 
+def _encode_emitted(emitted: Emitted, out: Encoding) -> Encoded:
+    data = out.value(emitted.data, f"data emitted at {emitted.path}")
+    return (
+        "",
+        emitted.n,
+        [emitted.path, emitted.node, emitted.name, data, emitted.step, emitted.after, emitted.time],
+    )
+
+
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
     raise TypeError("a snapshot is not a record; encode it with clew.runtime.log.snapshots")
 
@@ -327,6 +354,16 @@ MEASURED = Kind(
     lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
     lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
+EMITTED = Kind(
+    "emitted",
+    Emitted,
+    "emitted data",
+    "never",
+    None,
+    _encode_emitted,
+    lambda entry, body, into: Emitted(entry.n, *body),
+    is_temporary=True,
+)
 SNAPSHOT = Kind(
     "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None
 )
@@ -344,6 +381,7 @@ _TABLE = (
     RESUME,
     ACCEPTED,
     MEASURED,
+    EMITTED,
     SNAPSHOT,
 )
 KINDS = {kind.name: kind for kind in _TABLE}

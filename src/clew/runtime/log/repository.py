@@ -1,8 +1,11 @@
 """The run repository: creates, claims and releases the runs of one graph in a store.
 
 It writes the row and the initial state of a run, and creates its log writer. Reading is in ``clew.runtime.log.reader``,
-which does not use this module. In a chain of forks every sixteenth fork has a snapshot of its first state, so loading a
-fork does not load the whole chain.
+which does not use this module.
+
+In a chain of forks, some have a snapshot of their first state, so loading a fork does not load the whole chain: every
+sixteenth, and in a longer chain (a thread with many turns) after an eighth more steps. So the snapshots of a chain take
+a constant multiple of its data.
 """
 
 from __future__ import annotations
@@ -17,32 +20,35 @@ from clew.engine.records import Failure
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
-from clew.runtime.log.fingerprints import GraphFingerprint, description_of, kept_codes
+from clew.runtime.log.fingerprints import description_of, kept_codes
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.records import SNAPSHOT
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
-from clew.runtime.log.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
+from clew.runtime.log.snapshots import (
+    is_fork,
+    snapshot_entry,
+    stored_fork,
+    stored_start,
+    stored_turn,
+)
+from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
-from clew.stores import RunRow, Store
+from clew.stores import RunRow, Store, ThreadMove
 from clew.stores.memory.store import NOWHERE
 
-_DEEP = 16  # length of a chain of forks at which the last one gets a snapshot
+_DEEP = 16  # length of a chain of forks at which the last one may get a snapshot
+_MORE = 8  # and it does if a fraction of 1/8 of its steps have been added since the last snapshot
 
 
 class RunRepository:
     """The runs of one graph in one store."""
 
-    def __init__(
-        self,
-        graph: Graph | None,
-        store: Store,
-        on_conflict: str,
-        child_of: tuple[str, str] | None = None,
-    ) -> None:
-        self.child_of = child_of  # the run whose node starts these runs, and the place of the call
+    child_of: tuple[str, str] | None = None  # of children: the run that contains them, and their place
+
+    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
@@ -70,6 +76,8 @@ class RunRepository:
         on_conflict: str = "error",
         wait: bool = True,
         at_once: bool = False,
+        thread: ThreadMove | None = None,
+        turn: Turn | None = None,
     ) -> int:
         """Create a run and own it, if the store is shared between processes; return the fence."""
         if not self._keeps:
@@ -86,26 +94,29 @@ class RunRepository:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=GraphFingerprint(graph, on_conflict),
+            codes=kept_codes(graph, on_conflict),
             description=graph,
             target=target,
         )
         if self.child_of is not None:
             row.child_of, row.place = self.child_of
         if not self._store.encodes:
-            self._store.create(row)
+            self._store.create(row, thread=thread)
             return 0
         row.structure = graph.structure_hash
-        row.codes = kept_codes(graph, on_conflict)
         row.description, described = description_of(graph)
         blobs: Blobs = {row.description: described}
         row.start_digest = start.digest
         if parent is None:
             row.start = stored_start(start, blobs)
-        else:
+        elif turn is None:
             row.start = stored_fork(parent, start, blobs)
+        else:
+            row.start = stored_turn(parent, start, turn, blobs)
         reach("before-create")
-        fence = self._store_for(at_once).create(row, blobs, owner=owner, lease=lease, wait=wait)
+        fence = self._store_for(at_once).create(
+            row, blobs, owner=owner, lease=lease, wait=wait, thread=thread
+        )
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -115,14 +126,14 @@ class RunRepository:
 
     def _is_deep(self, row: RunRow) -> bool:
         """Return whether a fork needs a snapshot, because it ends a long chain of forks without one."""
-        for _ in range(_DEEP):
-            if not is_fork(row.start) or row.parent is None or row.parent_step is None:
-                return False
-            parent, step = row.parent, row.parent_step
-            if self._store.last(parent, SNAPSHOT.name, "", step) is not None:
-                return False
-            row = self._store.row(parent)
-        return True
+        length, now = 0, row.parent_step or 0
+        while is_fork(row.start) and row.parent is not None and row.parent_step is not None:
+            length += 1
+            known = self._store.last(row.parent, SNAPSHOT.name, "", row.parent_step)
+            if known is not None:
+                return length > _DEEP and (now - known.n) * _MORE >= known.n
+            row = self._store.row(row.parent)
+        return length >= _DEEP
 
     def new_writer(
         self,

@@ -33,6 +33,20 @@ def check_mapping(values: Any) -> None:
         raise InputError(f"expected a mapping of names to values, got {values!r}")
 
 
+def checked_values(graph: Graph, values: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """Return changed values as the schema validates them. `what` names the operation in errors."""
+    check_mapping(values)
+    schema = graph.schema
+    if schema is None:
+        return values
+    for name in values:
+        schema.check_name(name, what)
+    try:
+        return {name: schema.validate(name, value) for name, value in values.items()}
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from error
+
+
 def is_text(text: str) -> bool:
     """Return whether a string can be encoded as UTF-8: a lone surrogate cannot."""
     try:

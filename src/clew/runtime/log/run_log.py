@@ -92,7 +92,8 @@ class RunLog(msgspec.Struct):
             if not asked:
                 raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")
             raise RunStateError(
-                f"run {run!r} asks several questions ({open_questions}); give answers={{path: ...}}"
+                f"run {run!r} asks several questions ({open_questions}); answer with "
+                f"engine.resume({run!r}, answers={{path: ...}})"
             )
         given = {next(iter(asked)): single["answer"]} if single else dict(answers)
         for path in given:
@@ -103,7 +104,8 @@ class RunLog(msgspec.Struct):
             self.row.status == "waiting" and asked and not given
         ):  # otherwise its process died right after the answer
             raise RunStateError(
-                f"run {run!r} waits for an answer ({open_questions}); resume it with answer=..."
+                f"run {run!r} waits for an answer ({open_questions}); answer with "
+                f"engine.resume({run!r}, {'answer=...' if len(asked) == 1 else 'answers={path: ...}'})"
             )
         return given
 

@@ -5,7 +5,8 @@ position. Content of more than 64 KiB is a blob, stored once and uncompressed, a
 step has written refers to the same blob. A long list is stored in compressed pieces, so the next snapshot of a growing
 list writes only its new end. The body of a snapshot is compressed.
 
-A forked run stores the change instead of a state: the parent, its step, and the values that were set.
+A forked run stores the change instead of a state: the parent, its step, and the values that were set. A turn of a
+thread stores its input instead of these values (``clew.runtime.log.turns``).
 
 The digest of an initial state is in the row of the run; that of a snapshot is the digest of its step. A loaded state
 gets that digest. It is never computed from decoded values, because a newer version of a class may add fields to them.
@@ -21,9 +22,11 @@ from zlib import error as ZlibError
 
 import msgspec
 
+from clew.engine.deltas import plain_deltas
 from clew.errors import DecodeError, StoreCorruptError
 from clew.runtime.log.large_values import Blobs, Kept, Lookup, blobs_of, kept_of, part_kept
 from clew.runtime.log.records import SNAPSHOT
+from clew.runtime.log.turns import Turn
 from clew.state import (
     LARGE,
     GraphState,
@@ -43,6 +46,7 @@ PIECE = 1024  # items of a list in one piece
 
 _json = msgspec.json.Encoder().encode
 _FORK = b'{"parent"'
+_TURN = b"clew:turn"  # part of the digest of a turn
 _EXECUTION = NodeExecution.__slots__
 
 
@@ -55,11 +59,15 @@ class StoredFork(msgspec.Struct, frozen=True):
     versions: dict[str, int] = {}
     decided: dict[str, str | list[str]] = {}  # [] if a gate was set to select nothing
     stopped: bool = False
+    turn: list[str] | None = None  # of a turn: the nodes that it wakes
+    deltas: msgspec.Raw = msgspec.Raw(b"{}")  # of a turn
 
     def digest(self, before: str) -> str:
         """Return the digest of the fork's first state; `before` is that of the parent's state."""
         decided = [encode(_decisions(self.decided))] if self.decided else []
         decided += [STOPPED] if self.stopped else []
+        if self.turn is not None:
+            decided += [_TURN, encode(self.turn), canonical(bytes(self.deltas))]
         if not self.versions and not decided:
             return before
         return changed_digest(before, canonical(bytes(self.set)), self.versions, *decided)
@@ -87,6 +95,27 @@ def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
         position.stopped,
     )
     return _json(fork)
+
+
+def stored_turn(parent: str, state: GraphState, turn: Turn, blobs: Blobs) -> bytes:
+    """Encode a turn: the step of its parent, its input, and the deltas of values with reducers."""
+    stored, _ = stored_values(turn.values, at="state", blobs=blobs)
+    deltas, _ = stored_values(plain_deltas(turn.deltas), at="state", blobs=blobs)
+    versions = {name: state.get_version(name) for name in turn.values}
+    fork = StoredFork(
+        parent,
+        state.step,
+        msgspec.Raw(stored),
+        versions,
+        turn=list(turn.woken),
+        deltas=msgspec.Raw(deltas),
+    )
+    return _json(fork)
+
+
+def digest_of_turn(before: str, parent: str, state: GraphState, turn: Turn) -> str:
+    """Return the digest of the first state of a turn; `before` is that of the parent's state."""
+    return decode_fork(stored_turn(parent, state, turn, {})).digest(before)
 
 
 def _listed(decision: str | tuple[str, ...]) -> str | list[str]:

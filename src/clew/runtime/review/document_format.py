@@ -179,6 +179,15 @@ def normal(tree: Any) -> Any:
     return tree
 
 
+def with_ints(tree: Any) -> Any:
+    """Return a tree from `normal` with whole numbers as people write them."""
+    if isinstance(tree, dict):
+        return {name: with_ints(value) for name, value in tree.items()}
+    if isinstance(tree, list):
+        return [with_ints(value) for value in tree]
+    return int(tree) if type(tree) is float and tree.is_integer() else tree
+
+
 def digest_of(document: Mapping[str, Any]) -> str:
     """Return the digest of a document, without its field ``digest``."""
     run = {name: value for name, value in document["clew"].items() if name != "digest"}

@@ -16,13 +16,14 @@ from clew.graph import Graph
 from clew.runtime.calls.ambiguity import about, place_text
 from clew.runtime.calls.children import CHILD, request_of
 from clew.runtime.calls.host import Host
-from clew.runtime.calls.recorder import OWN, ItemCalls, answer, now, same
+from clew.runtime.calls.recorder import OWN, ItemCalls, answer, now
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.log.call_records import RecordedCall, Request
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.result import RunResult
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
+from clew.state import same
 
 Kind = Literal[
     "reducer",

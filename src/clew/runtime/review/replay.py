@@ -47,7 +47,6 @@ from clew.errors import (
 )
 from clew.graph import Send
 from clew.runtime.calls.arguments import unbuilt_input
-from clew.runtime.calls.recorder import same
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
@@ -61,6 +60,7 @@ from clew.runtime.review.recorded_calls import (
 )
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
+from clew.state import same
 from clew.state.stored_object import have_been_made
 
 

@@ -15,11 +15,10 @@ from typing import Any
 import msgspec
 
 from clew.engine.records import Outcome, Step
-from clew.errors import EncodeError
 from clew.graph import Send
 from clew.runtime.log.run_log import RunLog, lineage_of
 from clew.runtime.review.value_diff import difference, one_line
-from clew.state import GraphState, encode
+from clew.state import GraphState, same
 
 _SHOWN_STEPS = 5
 _WIDE = 100
@@ -107,7 +106,7 @@ class RunDiff(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         runs = f"runs {self.a!r} and {self.b!r}"
         if not self:
-            return f"{runs} are the same: {self.ends[0]} steps, {self.status[0]}"
+            return f"{runs} are the same: {self.ends[0]} step{'' if self.ends[0] == 1 else 's'}, {self.status[0]}"
         lines = [f"{runs} differ {self._where()}"]
         lines += [str(step) for step in self.steps[:_SHOWN_STEPS]]
         if len(self.steps) > _SHOWN_STEPS:
@@ -276,10 +275,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[ValueChang
 def _same(one: Any, other: Any) -> bool:
     if one is MISSING or other is MISSING:
         return one is other
-    try:
-        return encode(one) == encode(other)
-    except EncodeError:
-        return bool(one == other)
+    return same(one, other)
 
 
 def _text(value: Any) -> str:

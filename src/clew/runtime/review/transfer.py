@@ -31,7 +31,7 @@ from clew.runtime.log.fingerprints import described, description_of
 from clew.runtime.log.integrity import Chains
 from clew.runtime.log.large_values import Blobs, blobs_of
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import SNAPSHOT, with_epoch
+from clew.runtime.log.records import EMITTED, SNAPSHOT, with_epoch
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_log import RunLog, read_log
 from clew.runtime.log.run_rows import sealed_failures
@@ -52,6 +52,7 @@ from clew.runtime.review.document_format import (
     normal,
     portable,
     short,
+    with_ints,
 )
 from clew.runtime.review.json_documents import (
     checkpoint_json,
@@ -211,7 +212,7 @@ def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[
         LogWriter(collector, run_id, 0, encoder=encoder).write(store.entries(run_id))  # type: ignore[arg-type]
         blobs.update(collector.blobs)
         return sorted(collector.entries.values(), key=lambda entry: entry.name)
-    found = store.entries(run_id, after=log.start.step, skip=(SNAPSHOT.name,))
+    found = store.entries(run_id, after=log.start.step, skip=(EMITTED.name, SNAPSHOT.name))
     for entry in found:
         blobs.update(blobs_of(entry.body, store.blob))
     return found
@@ -278,9 +279,10 @@ def _compare(graph: Graph, log: RunLog, failures: Sequence[Json], form: Document
     _check_times(log.row.run_id, _times(made["checkpoints"]))
     _check_times(log.row.run_id, [call["timestamp"] for call in made["open_ios"]])
     given = {"checkpoints": form.checkpoints, "open_ios": form.clew.open_ios, "error": form.clew.error}
-    for where, written, logged in differences(normal(given), normal(made)):
+    for where, *found in differences(normal(given), normal(made)):
+        written, logged = (short(with_ints(each)) for each in found)
         raise CheckpointError(
-            f"{_changed(log.row.run_id)}: {where} is {short(written)}, but the log has {short(logged)}; "
+            f"{_changed(log.row.run_id)}: {where} is {written}, but the log has {logged}; "
             f"export the run again"
         )
 

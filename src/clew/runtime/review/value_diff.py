@@ -1,8 +1,8 @@
 """Readable diffs of two values.
 
 Each leaf of a value is one line with its path. A text of several lines is compared line by line, so a changed word in a
-long prompt is one changed line. An instance is shown as its class and its fields. The set of explicitly set fields of a
-model is shown only if nothing else differs.
+long prompt is one changed line. An instance is shown as its class and its fields, an array or a frame in short form.
+The set of explicitly set fields of a model is shown only if nothing else differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from clew.errors import EncodeError
-from clew.state import encode
+from clew.state.display import ShortForm, display_tree
 from clew.state.stored_object import UNSET
 
 
@@ -28,7 +28,7 @@ def difference(then: Any, now: Any) -> str:
 
 def _lines(value: Any, whole: bool) -> Iterator[str]:
     try:
-        tree = json.loads(encode(value, ordered=True))
+        tree = display_tree(value, identified=True)
     except EncodeError:
         yield from repr(value).splitlines()
     else:
@@ -39,7 +39,7 @@ def _laid_out(tree: Any, at: str, whole: bool) -> Iterator[str]:
     if isinstance(tree, dict) and tree.keys() == {"$object"}:
         named, fields = _instance(tree)
         if not isinstance(fields, dict) or not fields.keys() - {UNSET}:
-            yield f"{at} = {_one_line(tree)}" if at else _one_line(tree)
+            yield f"{at} = {tree_line(tree)}" if at else tree_line(tree)
             return
         yield f"{at}: {named}" if at else f"{named}:"
         shown = {field: value for field, value in fields.items() if whole or field != UNSET}
@@ -50,32 +50,40 @@ def _laid_out(tree: Any, at: str, whole: bool) -> Iterator[str]:
     elif isinstance(tree, list) and tree:
         for index, value in enumerate(tree):
             yield from _laid_out(value, f"{at}[{index}]", whole)
+    elif isinstance(tree, ShortForm):
+        yield f"{at} = {tree}" if at else tree
     elif isinstance(tree, str) and "\n" in tree:
         yield f"{at}:" if at else "text:"
         yield from (f"    {line}" for line in tree.split("\n"))
     else:
-        yield f"{at} = {_one_line(tree)}" if at else _one_line(tree)
+        yield f"{at} = {tree_line(tree)}" if at else tree_line(tree)
 
 
-def one_line(value: Any) -> str:
-    """Return a value as one line: as JSON, with instances as ``Name(field=...)``."""
+def one_line(value: Any, *, identified: bool = True) -> str:
+    """Return a value as one line: as JSON, with instances as ``Name(field=...)``, arrays and frames in short form.
+
+    With `identified`, short forms end with the first digits of a digest, so different values have different lines.
+    """
     try:
-        return _one_line(json.loads(encode(value, ordered=True)))
+        return tree_line(display_tree(value, identified=identified))
     except EncodeError:
         return repr(value)
 
 
-def _one_line(tree: Any) -> str:
+def tree_line(tree: Any) -> str:
+    """Return a tree for people as one line."""
     if isinstance(tree, list):
-        return f"[{', '.join(map(_one_line, tree))}]"
+        return f"[{', '.join(map(tree_line, tree))}]"
+    if isinstance(tree, ShortForm):
+        return tree
     if not isinstance(tree, dict):
         return json.dumps(tree, ensure_ascii=False)
     if tree.keys() == {"$object"}:
         named, fields = _instance(tree)
         if not isinstance(fields, dict):
-            return f"{named}({_one_line(fields)})"
-        return f"{named}({', '.join(f'{name}={_one_line(part)}' for name, part in fields.items() if name != UNSET)})"
-    return f"{{{', '.join(f'{_one_line(name)}: {_one_line(part)}' for name, part in tree.items())}}}"
+            return f"{named}({tree_line(fields)})"
+        return f"{named}({', '.join(f'{name}={tree_line(part)}' for name, part in fields.items() if name != UNSET)})"
+    return f"{{{', '.join(f'{tree_line(name)}: {tree_line(part)}' for name, part in tree.items())}}}"
 
 
 def _instance(tree: dict[str, Any]) -> tuple[str, Any]:

@@ -17,7 +17,15 @@ A failed check raises AssertionError with an explanation. The stores that a chec
 
 from __future__ import annotations
 
-from clew.stores.conformance import children, deferred_sync, entries, ownership, runs
+from clew.stores.conformance import (
+    change_marks,
+    children,
+    deferred_sync,
+    entries,
+    ownership,
+    runs,
+    threads,
+)
 from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
@@ -25,6 +33,7 @@ __all__ = [
     "Check",
     "OpenStore",
     "Store",
+    "change_marks",
     "checks",
     "children",
     "deferred_sync",
@@ -32,4 +41,5 @@ __all__ = [
     "liveness_checks",
     "ownership",
     "runs",
+    "threads",
 ]

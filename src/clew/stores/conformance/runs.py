@@ -87,9 +87,11 @@ def a_released_run_has_a_census(place: StoreHarness) -> None:
     update()
     store.append("r", [an_entry(4), an_entry(2, kind="call", path="a#0")], fence, drop=[entries[-1].name])
     expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the stored census of a resumed run")
-    expect(store.census("r"), {"": 4, "call": 2, "step": 1}, "the current census")
-    store.append("r", [], fence, drop=[("call", "a#0", 2)])
-    expect(store.census("r"), {"": 4, "call": 1, "step": 1}, "the current census after a drop")
+    expect(store.counts("r"), {("call", "a#0"): 2, ("step", "a#0/"): 1}, "the counts of kinds and paths")
+    store.append("r", [an_entry(0, kind="call", path="a#1")], fence, drop=[("call", "a#0", 2)])
+    now = {("call", "a#0"): 1, ("call", "a#1"): 1, ("step", "a#0/"): 1}
+    expect(store.counts("r"), now, "the counts after a drop")
+    store.append("r", [], fence, drop=[("call", "a#1", 0)])
     store.append(
         "r", [], fence, drop=[entry.name for entry in [*entries, an_entry(4), an_entry(1, path="a#0/")]]
     )

@@ -1,12 +1,13 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
 - It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running and waiting runs, nor
-  parents of forks. Children do not count; they are dropped with their run.
+  parents of forks, nor heads of threads. Children do not count; they are dropped with their run.
 - Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -20,6 +21,7 @@ from clew.errors import (
     RunOwnedError,
     StoreCorruptError,
     StoreError,
+    ThreadMovedError,
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
@@ -29,11 +31,12 @@ from clew.stores.messages import (
     exists,
     has_fork,
     lost_content,
+    moved,
     owned,
     taken_over,
     unknown,
 )
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 
 
 class _Run(msgspec.Struct):
@@ -62,6 +65,7 @@ class MemoryStore:
 
     encodes = False
     defers = False
+    mark_interval = 0.25
 
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
@@ -72,6 +76,7 @@ class MemoryStore:
         self._runs: dict[str, _Run] = {}
         self._children: dict[str, list[str]] = {}  # run -> its children
         self._inner = 0  # the number of children
+        self._heads: dict[str, str] = {}  # of threads
         self._created = 0
         self._blobs: dict[str, bytes] = {}
         self._lock = Lock()
@@ -97,6 +102,7 @@ class MemoryStore:
         lease: float = 0.0,
         entries: Sequence[Any] = (),
         wait: bool = True,
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         with self._lock:
@@ -105,6 +111,10 @@ class MemoryStore:
                     self._find(other)
             if row.run_id in self._runs:
                 raise RunExistsError(exists(row.run_id))
+            if thread is not None:
+                if (head := self._heads.get(thread.name)) != thread.expected:
+                    raise ThreadMovedError(moved(thread.name, head))
+                self._heads[thread.name] = row.run_id
             self._created += 1
             run = self._runs[row.run_id] = _Run(replace(row), self._created)
             if blobs:
@@ -123,13 +133,13 @@ class MemoryStore:
 
     def _drop_oldest(self) -> None:
         excess = len(self._runs) - self._inner - (self._keep or 0)
-        parents = {run.row.parent for run in self._runs.values()}
+        needed = {run.row.parent for run in self._runs.values()} | set(self._heads.values())
         ended = [
             run_id
             for run_id, run in self._runs.items()
             if run.row.child_of is None
             and run.row.status not in ("running", "waiting")
-            and parents.isdisjoint(self._family(run_id))
+            and needed.isdisjoint(self._family(run_id))
         ]
         for run_id in ended[:excess]:
             for each in self._family(run_id):
@@ -194,8 +204,22 @@ class MemoryStore:
             for other, run in self._runs.items():
                 if run.row.parent in family and other not in family:
                     raise StoreError(has_fork(run.row.parent, other))
+            parent = self._find(run_id).row.parent
+            for name in [name for name, head in self._heads.items() if head == run_id]:
+                if parent is None:
+                    del self._heads[name]
+                else:
+                    self._heads[name] = parent
             for each in family:
                 self._drop(each)
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        return self._heads.get(thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        return sorted(self._heads.items())
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -321,10 +345,19 @@ class MemoryStore:
             and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
         ]
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
+        """Return a value that changes with the run."""
         with self._lock:
-            return _census(self._find(run_id).named)
+            run = self._find(run_id)
+            named = sum(name[0] in kinds or name[0] == OWN_STEP for name in run.named)
+            last = max((name[2] for name in run.named if name[0] in kinds), default=0)
+            return run.number, run.row.status, run.row.updated, len(run.log), named, last, run.until
+
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
+        with self._lock:
+            names = self._find(run_id).named
+            return Counter((kind, path) for kind, path, _ in names if kind != OWN_STEP or path)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""

@@ -19,8 +19,8 @@ from clew.stores.messages import check_version
 if TYPE_CHECKING:
     import psycopg
 
-OLDEST = 6
-"""The oldest supported format. Logs in older formats need the graph that wrote them."""
+OLDEST = 7
+"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -50,6 +50,8 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE blobs (digest text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
     CREATE TABLE uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
     CREATE INDEX uses_by_digest ON uses (digest);
+    CREATE TABLE threads (key text COLLATE "C" PRIMARY KEY, name text NOT NULL, head text NOT NULL);
+    CREATE INDEX threads_by_head ON threads USING hash (head);
     """,
     """
     ALTER TABLE runs ADD COLUMN child_of text;

@@ -23,22 +23,14 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.postgres import threads
+from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store
-from clew.stores.sql_rows import (
-    COLUMNS,
-    ROW,
-    checked,
-    checksum,
-    counted,
-    problems,
-    read_row,
-    row_values,
-    selection,
-)
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values, selection
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -113,7 +105,7 @@ _SURE = 200  # characters that a key always shares with its path
 _by_name = attrgetter("kind", "path", "n")
 
 
-class PostgresStore(Store):
+class PostgresStore(MarkedStore):
     """A store in a schema of a PostgreSQL database."""
 
     encodes = True
@@ -145,6 +137,7 @@ class PostgresStore(Store):
         lease: float = 0.0,
         entries: Sequence[LogEntry] = (),
         wait: bool = True,
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given, in one statement. Raise RunExistsError if the id exists."""
         first, origin = row_values(row)
@@ -153,7 +146,7 @@ class PostgresStore(Store):
 
         def work(cursor: Cursor, again: bool) -> int | None:
             others = [other for other in (row.parent, row.child_of) if other is not None]
-            if not others and not entries:
+            if not others and not entries and thread is None:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
@@ -161,6 +154,8 @@ class PostgresStore(Store):
                         if not cursor.execute(_STAYS, (key_of(other),)).fetchone():
                             raise UnknownRunError(unknown(other))
                     made = cursor.execute(_CREATE, values).fetchone()
+                    if made is not None and thread is not None:
+                        threads.move(cursor, thread, row.run_id)
                     if made is not None and entries:
                         cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
             if (
@@ -204,13 +199,17 @@ class PostgresStore(Store):
 
     def delete(self, run_id: str) -> None:
         """Delete a run and its children. Their forks must be deleted first."""
+        self._link.run(f"run {run_id!r}", lambda cursor, again: delete_run(cursor, run_id, again=again))
 
-        def work(cursor: Cursor, again: bool) -> None:
-            with cursor.connection.transaction():
-                if not delete_run(cursor, run_id) and not again:  # otherwise the first attempt deleted it
-                    raise UnknownRunError(unknown(run_id))
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        return self._link.run(f"thread {thread!r}", lambda cursor, _: threads.head_of(cursor, thread))
 
-        self._link.run(f"run {run_id!r}", work)
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        return self._link.fetch(
+            "the list of threads", 'SELECT name, head FROM threads ORDER BY name COLLATE "C"', ()
+        )
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -280,10 +279,10 @@ class PostgresStore(Store):
             mine = (fence >> 32, fence, key_of(run_id))
             try:
                 if _is_own_step(entry.kind, entry.path):
-                    values: tuple[Any, ...] = (*_content(entry), *mine)
+                    values: tuple[Any, ...] = (*_content(run_id, entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_STEP, values)
                 else:
-                    values = (*_named(entry), *_content(entry), *mine)
+                    values = (*_named(entry), *_content(run_id, entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
                 if done:
                     return
@@ -390,13 +389,13 @@ class PostgresStore(Store):
             (key, after, last, has_own, *values, list(kinds)),
         )
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
-        statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
+        statement = f"SELECT kind, coalesce(path, key), count(*) FROM log {_RUN} GROUP BY 1, 2"
         found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
-        return counted(found[0][0] or "{}")
+            self.row(run_id)
+        return {(kind, path): number for kind, path, number in found}
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """Return the entries of one kind and path, by n."""
@@ -438,11 +437,8 @@ class PostgresStore(Store):
     def check(self) -> Iterator[str]:
         """Read and verify everything, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
-        names += [
-            (self.blob, digest)
-            for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
-        ]
-        yield from problems(names)
+        digests = self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
+        yield from problems([*names, *((self.blob, digest) for (digest,) in digests)])
 
     def close(self) -> None:
         """Close the connections and release the runs of this store."""
@@ -455,8 +451,8 @@ class PostgresStore(Store):
 
 def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
     """Return the parameters of `_ADD_ALL`: entries to add, names to drop, blobs."""
-    steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
-    others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
+    steps = (_content(run_id, e) for e in entries if _is_own_step(e.kind, e.path))
+    others = ((*_named(e), *_content(run_id, e)) for e in entries if not _is_own_step(e.kind, e.path))
     return (
         *(key_of(run_id), fence),
         *_columns(steps, 4),
@@ -478,8 +474,8 @@ def _named(entry: LogEntry) -> tuple[str, str, str | None]:
     return entry.kind, key, None if key is entry.path else entry.path
 
 
-def _content(entry: LogEntry) -> tuple[int, bytes, bytes, int]:
-    return entry.n, entry.body, entry.digest, checksum(entry.body, entry.digest)
+def _content(run_id: str, entry: LogEntry) -> tuple[int, bytes, bytes, int]:
+    return entry.n, entry.body, entry.digest, checksum(run_id, *entry.name, entry.body, entry.digest)
 
 
 def _bounds(first: str, beyond: str) -> tuple[str, str, str, str]:

@@ -1,69 +1,136 @@
-"""Blobs (large values) in a SQLite file, each stored once while a run uses it.
+"""Blobs (large values) of a SQLite file, each stored once while a run uses it.
 
-`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it.
-SQLite copies its parameters twice, so a blob larger than a part is split into rows of `parts`. The caller opens the
-transaction.
+`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it. A
+blob of more than 1 MiB is a file in a folder next to the database, named by its digest; its row has no body. SQLite
+would write it twice, in small pages with checksums, which takes five times as long.
+
+Rules:
+
+- A file is complete and on the disk before the transaction that refers to it commits. So a kill or a power failure
+  leaves at most a file without a row, and no reader looks at such a file. It is written again when it is needed.
+- Files are written and removed only inside a write transaction, which only one process can have. A file is removed
+  after the deletion of its row is on the disk, unless a row refers to it again. This also removes files without a row.
+
+The caller opens the transactions.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
 from collections.abc import Mapping
-from io import BytesIO
+from pathlib import Path
+from stat import S_IMODE
 
-_PART = 1 << 20
-_PUT = "INSERT INTO blobs (digest, run, body, first, last) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+from clew.errors import StoreUnavailableError
+
+LARGEST = 1 << 20
+"""The size of the largest blob inside the database."""
+
+_PUT = "INSERT INTO blobs (digest, run, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _EXISTS = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
+_IS_USED = "SELECT 1 FROM blobs WHERE digest = ? AND run > 0 LIMIT 1"
+_DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
+_PART = 1 << 20  # of a write: larger ones take longer
 
 
-def put_blobs(db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
+class BlobFolder:
+    """The folder of the blobs that are files. It is created with the first one."""
+
+    def __init__(self, database: Path, *, syncs: bool) -> None:
+        self._database = os.path.realpath(database)
+        self.path = Path(f"{self._database}-blobs")
+        self.place = f"{database} and its folder {self.path.name}"
+        self._syncs = syncs
+
+    def has(self, digest: str, size: int) -> bool:
+        """Return whether there is a file of this size."""
+        try:
+            return os.stat(self.path / digest).st_size == size
+        except OSError:
+            return False
+
+    def write(self, digest: str, content: bytes) -> None:
+        """Write a blob to the disk."""
+        file = self.path / digest
+        try:
+            mode = S_IMODE(os.stat(self._database).st_mode)
+            if not self.path.exists():
+                self.path.mkdir(mode | (mode & 0o444) >> 2)
+                self._sync(self.path.parent)
+            descriptor = os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode & 0o666)
+            with open(descriptor, "wb", buffering=0) as out:
+                view = memoryview(content)
+                while view:
+                    view = view[out.write(view[:_PART]) :]
+                if self._syncs:
+                    os.fsync(out.fileno())
+            self._sync(self.path)
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"cannot write {file}: {error}; nothing is lost, free disk space or make the folder writable, then "
+                "resume"
+            ) from error
+
+    def read(self, digest: str) -> bytes | None:
+        """Return a blob without verifying it, or None if it does not exist."""
+        try:
+            return (self.path / digest).read_bytes() if _DIGEST.fullmatch(digest) else None
+        except OSError:
+            return None
+
+    def sweep(self, db: sqlite3.Connection) -> None:
+        """Remove the files without a row."""
+        try:
+            files = os.listdir(self.path)
+        except OSError:
+            return
+        self._sync(Path(f"{self._database}-wal"))
+        known = {
+            digest for (digest,) in db.execute("SELECT digest FROM blobs WHERE run = 0 AND body IS NULL")
+        }
+        for name in files:
+            if name not in known:
+                (self.path / name).unlink(missing_ok=True)
+
+    def _sync(self, path: Path) -> None:
+        """Wait until a file, or the names in a folder, are on the disk."""
+        if not self._syncs or not path.exists() or (os.name == "nt" and path.is_dir()):
+            return
+        descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def put_blobs(db: sqlite3.Connection, folder: BlobFolder, number: int, blobs: Mapping[str, bytes]) -> None:
     """Store blobs for a run."""
     for digest, content in blobs.items():
-        if len(content) <= _PART:
-            db.execute(_PUT, (digest, 0, content, None, None))
-        elif db.execute(_EXISTS, (digest,)).fetchone() is None:
-            db.execute(_PUT, (digest, 0, None, *_split(db, content)))
-        db.execute(_PUT, (digest, number, None, None, None))
+        is_file = len(content) > LARGEST
+        if is_file and not (db.execute(_EXISTS, (digest,)).fetchone() and folder.has(digest, len(content))):
+            folder.write(digest, content)
+        db.execute(_PUT, (digest, 0, None if is_file else content))
+        db.execute(_PUT, (digest, number, None))
 
 
-def _split(db: sqlite3.Connection, content: bytes) -> tuple[int, int]:
-    """Store a blob in parts, and return the numbers of the first and the last."""
-    (before,) = db.execute("SELECT coalesce(max(id), 0) FROM parts").fetchone()
-    view = memoryview(content)
-    rows = [
-        (before + 1 + i, view[first : first + _PART]) for i, first in enumerate(range(0, len(content), _PART))
-    ]
-    db.executemany("INSERT INTO parts VALUES (?, ?)", rows)
-    return rows[0][0], rows[-1][0]
-
-
-def read_blob(db: sqlite3.Connection, digest: str) -> bytes | None:
+def read_blob(db: sqlite3.Connection, folder: BlobFolder, digest: str) -> bytes | None:
     """Return a blob without verifying it, or None if it does not exist."""
-    found = db.execute(
-        "SELECT body, first, last FROM blobs WHERE digest = ? AND run = 0", (digest,)
-    ).fetchone()
-    if found is None or found[1] is None:
-        return None if found is None else _content(found[0])
-    content = BytesIO()
-    for (part,) in db.execute("SELECT body FROM parts WHERE id BETWEEN ? AND ? ORDER BY id", found[1:]):
-        content.write(_content(part))
-    return content.getvalue()
+    found = db.execute("SELECT body FROM blobs WHERE digest = ? AND run = 0", (digest,)).fetchone()
+    if found is None or found[0] is None:
+        return None if found is None else folder.read(digest)
+    return found[0] if type(found[0]) is bytes else b""  # a damaged value, whose digest does not match
 
 
-def _content(body: object) -> bytes:
-    """Return a body, or nothing for a damaged value of another type, so that its digest does not match."""
-    return body if type(body) is bytes else b""
-
-
-def drop_blobs(db: sqlite3.Connection, number: int) -> None:
-    """Delete the blobs of a run that no other run uses."""
+def drop_blobs(db: sqlite3.Connection, number: int) -> bool:
+    """Delete the blobs of a run that no other run uses; return whether one of them is a file."""
     used = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
     db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-    for (digest,) in used:
-        if db.execute("SELECT 1 FROM blobs WHERE digest = ? AND run > 0", (digest,)).fetchone() is None:
-            found = db.execute(
-                "SELECT first, last FROM blobs WHERE digest = ? AND run = 0", (digest,)
-            ).fetchone()
-            if found is not None and found[0] is not None:
-                db.execute("DELETE FROM parts WHERE id BETWEEN ? AND ?", found)
-            db.execute("DELETE FROM blobs WHERE digest = ? AND run = 0", (digest,))
+    unused = [(digest,) for (digest,) in used if db.execute(_IS_USED, (digest,)).fetchone() is None]
+    bodies = [
+        db.execute("SELECT body IS NULL FROM blobs WHERE digest = ? AND run = 0", key).fetchone()
+        for key in unused
+    ]
+    db.executemany("DELETE FROM blobs WHERE digest = ? AND run = 0", unused)
+    return (1,) in bodies

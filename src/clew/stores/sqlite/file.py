@@ -31,8 +31,8 @@ from clew.stores.protocol import Statement
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
-OLDEST = 6
-"""The oldest supported format. Logs in older formats need the graph that wrote them."""
+OLDEST = 7
+"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -56,11 +56,11 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
     CREATE TABLE blobs (
-        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, first INTEGER, last INTEGER,
-        PRIMARY KEY (digest, run)
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, PRIMARY KEY (digest, run)
     ) WITHOUT ROWID;
-    CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
+    CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX threads_by_head ON threads (head);
     """,
     """
     ALTER TABLE runs ADD COLUMN child_of TEXT;
@@ -97,9 +97,21 @@ def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
     raise UnknownRunError(replaced(run_id, path))
 
 
+def open_existing(path: Path, timeout: float) -> sqlite3.Connection:
+    """Open a file that a store has opened before; do not create or migrate it."""
+    if not _is_writable(path):
+        return _open_to_read(path, timeout)
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    return sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
     """Open a file, create it if it does not exist, and migrate it to the current format."""
-    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if path.exists() and not _is_writable(path):
         return _open_to_read(path, timeout)
     try:
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
@@ -263,7 +275,11 @@ def _locked_folder(path: Path) -> str:
 def explained(error: Exception, what: str, path: Path) -> StoreError:
     """Return the StoreError for an error of SQLite."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+    if name.startswith("SQLITE_NOTADB"):
+        return StoreCorruptError(
+            f"{path} is not a SQLite file ({error}); use another file, or restore this one from a backup"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_FORMAT")):
         return StoreCorruptError(f"{what}: {path} is damaged ({error}); check it with `clew doctor`")
     if name.startswith("SQLITE_BUSY"):
         return StoreUnavailableError(f"{what}: another process has locked {path}; try again")

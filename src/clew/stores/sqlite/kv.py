@@ -17,10 +17,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
 from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer, older
-from clew.stores.sql_rows import checksum
 from clew.stores.sqlite.file import explained, open_file
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.sqlite.transactions import Translated
@@ -265,4 +265,4 @@ class _Transaction:
 
 
 def _crc(key: str, value: bytes) -> int:
-    return checksum(value, key.encode())
+    return crc32(value, crc32(key.encode())) - (1 << 31)  # signed: four bytes instead of six

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
 from operator import attrgetter
@@ -34,22 +34,37 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
-from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import (
     COLUMNS,
     ORIGIN,
     ROW,
     checked,
     checksum,
-    counted,
     problems,
     read_row,
     row_values,
     selection,
 )
-from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
-from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
+from clew.stores.sqlite import threads
+from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
+from clew.stores.sqlite.data_version import DataVersion
+from clew.stores.sqlite.deletion import delete_run
+from clew.stores.sqlite.entries import (
+    MOST,
+    SPAN,
+    census,
+    counts,
+    differing,
+    has,
+    named,
+    newest,
+    others,
+    own_steps,
+    put,
+    within,
+)
 from clew.stores.sqlite.file import (
     APPLICATION_ID,
     ForkedConnection,
@@ -96,6 +111,7 @@ class SQLiteStore:
     """A store in a SQLite file."""
 
     encodes = True
+    mark_interval = 0.25
 
     def __init__(
         self,
@@ -113,7 +129,9 @@ class SQLiteStore:
         self._lock = threading.RLock()
         self._clock = clock
         self._owners = Owners(self.path, clock)
+        self._folder = BlobFolder(self.path, syncs=synchronous != "off")
         self._hasty: SQLiteStore | None = None
+        self._data_version = DataVersion(self.path, timeout)
         self._is_open = False  # a transaction is open, perhaps left by an interrupt
         self._is_closed = False
         with self._translated("the file"):
@@ -160,6 +178,7 @@ class SQLiteStore:
         lease: float = 0.0,
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
+        thread: ThreadMove | None = None,
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         check_place(self.path, self._file, row.run_id)
@@ -173,9 +192,11 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
+            if thread is not None:
+                threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
-            put_blobs(db, number, blobs)
-            put(db, number, entries)
+            put_blobs(db, self._folder, number, blobs)
+            put(db, number, row.run_id, entries)
             return self._take(db, number, 0, owner, lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -212,23 +233,21 @@ class SQLiteStore:
     def delete(self, run_id: str) -> None:
         """Delete a run and its children. Their forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
-            family = {run_id: self._number(db, run_id)}
-            for each in (left := [run_id]):
-                found = db.execute("SELECT run_id, id FROM runs WHERE child_of = ?", (each,)).fetchall()
-                family.update(found)
-                left += [child for child, _ in found]
-            for each in family:
-                select = "SELECT run_id FROM runs WHERE parent = ? ORDER BY id"
-                for (fork,) in db.execute(select, (each,)):
-                    if fork not in family:
-                        raise StoreError(has_fork(each, fork))
-            for number in family.values():
-                base = number * SPAN
-                db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
-                db.execute("DELETE FROM log WHERE run = ?", (number,))
-                drop_blobs(db, number)
-                db.execute("DELETE FROM origins WHERE run = ?", (number,))
-                db.execute("DELETE FROM runs WHERE id = ?", (number,))
+            number = self._number(db, run_id)
+            has_files = delete_run(db, number, run_id)
+        if has_files and not self._db.in_transaction:  # committed: this was not a nested use
+            with self._lock, self._writing("the large values") as db:
+                self._folder.sweep(db)
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        with self._lock, self._reading(f"thread {thread!r}") as db:
+            return threads.head_of(db, thread)
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        with self._lock, self._reading("the list of threads") as db:
+            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
 
     # -- owners ------------------------------------------------------------------------------------------
 
@@ -293,7 +312,7 @@ class SQLiteStore:
         if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
             entry: LogEntry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
-            crc = checksum(body, digest)
+            crc = checksum(run_id, kind, path, n, body, digest)
             number = fence >> 32
             try:
                 with self._lock:
@@ -326,12 +345,12 @@ class SQLiteStore:
         with self._lock, self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
             kept = [entry for entry in entries if entry.name not in gone] if gone else entries
-            if statements and not (kept and self._has(number, kept[0])):
+            if statements and not (kept and has(db, number, kept[0])):
                 execute(db, statements, run_id)
             try:
-                put(db, number, kept)
+                put(db, number, run_id, kept)
             except sqlite3.IntegrityError as error:
-                raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
+                raise CommitConflictError(conflict(run_id, differing(db, number, kept))) from error
             for kind, path, n in gone:
                 db.execute(
                     "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
@@ -339,11 +358,7 @@ class SQLiteStore:
                 )
                 if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            put_blobs(db, number, blobs)
-
-    def _has(self, number: int, entry: LogEntry) -> bool:
-        known = newest(self._db, number, entry.kind, entry.path, entry.n)
-        return known is not None and bool(known[0] == entry.n)
+            put_blobs(db, self._folder, number, blobs)
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Execute statements and roll them back."""
@@ -354,17 +369,6 @@ class SQLiteStore:
                 db.execute("BEGIN IMMEDIATE")
             rehearse(self._db, statements)
             self._is_open = False
-
-    def _differing(self, number: int, entries: Iterable[LogEntry]) -> LogEntry:
-        """Return the first entry whose name exists with another digest, in the store or earlier in `entries`."""
-        digests: dict[tuple[str, str, int], bytes] = {}
-        for entry in entries:
-            known = newest(self._db, number, entry.kind, entry.path, entry.n)
-            if known is not None and known[0] == entry.n:
-                digests.setdefault(entry.name, known[2])
-            if digests.setdefault(entry.name, entry.digest) != entry.digest:
-                return entry
-        raise AssertionError("no entry conflicts after a conflict")
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
@@ -394,10 +398,10 @@ class SQLiteStore:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
 
-    def census(self, run_id: str) -> Mapping[str, int]:
-        """Count the entries of a run by kind."""
+    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries of a run by kind and path."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
-            return counted(census(db, self._number(db, run_id)))
+            return counts(db, self._number(db, run_id), run_id)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """Return the entries of one kind and path, by n."""
@@ -411,12 +415,17 @@ class SQLiteStore:
             found = newest(db, self._number(db, run_id), kind, path, n)
         return None if found is None else checked(run_id, [(kind, path, *found)])[0]
 
+    def change_mark(self, run_id: str, kinds: Collection[str]) -> int:
+        """Return the version of the file: it changes with every commit, also of another run."""
+        with self._translated("the file"):
+            return self._data_version.read()
+
     def blob(self, digest: str) -> bytes:
         """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
-            found = read_blob(db, digest)
+            found = read_blob(db, self._folder, digest)
         if found is None or sha256(found).hexdigest() != digest:
-            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
+            raise StoreCorruptError(lost_content(digest, self._folder.place, is_there=found is not None))
         return found
 
     # -- the file ----------------------------------------------------------------------------------------
@@ -455,6 +464,7 @@ class SQLiteStore:
         with self._lock:
             self._owners.close()
             self._db.close()
+        self._data_version.close()
         if self._hasty is not None:
             self._hasty.close()
 

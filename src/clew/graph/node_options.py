@@ -1,0 +1,43 @@
+"""The options that all kinds of nodes share, as type checkers and editors see them.
+
+`make_node` has their defaults and checks them. A decorator or a method that makes a node takes
+``**options: Unpack[NodeOptions]``, so that an editor completes the names and a type checker rejects others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy
+
+if TYPE_CHECKING:
+    from clew.graph.node import Node
+
+Target: TypeAlias = "str | Node | Callable[..., Any]"
+"""A node, its name or its function. END is also a target."""
+
+Targets: TypeAlias = "Target | Sequence[Target]"
+
+
+class SubgraphOptions(TypedDict, total=False):
+    """The options of a node that is made from a graph, in addition to its own."""
+
+    after: Targets
+    eager: bool
+    retry: int | RetryPolicy | None
+    timeout: float | None
+    policy: NodePolicy | None
+    side_effects: SideEffectPolicy | None
+    idempotency_key: Callable[..., str] | None
+    cache: bool
+    description: str | None
+
+
+class NodeOptions(SubgraphOptions, total=False):
+    """The options of all kinds of nodes."""
+
+    name: str | None
+
+
+OPTIONS = ("name", *SubgraphOptions.__annotations__)

@@ -1,0 +1,334 @@
+"""Runs in the background: on a thread each, or as tasks of the running event loop.
+
+A job executes a run until it stops. Answers that arrive while it executes are queued; if the run then waits for them,
+the same job resumes it. Nothing refers to a job but the engine, as long as it executes: handles come and go.
+
+A thread is a daemon. When the program exits or the engine is closed, running jobs are cancelled, and have five seconds
+to store that. A run whose node does not end in that time is found without an owner, and can be resumed.
+
+Waiting for a job uses a lock of each waiter, which the job releases. An interrupt in `threading.Event` or in a future
+can leave their common lock acquired, and everything that uses it would wait forever.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, WeakValueDictionary
+
+from clew.engine.program import check_values
+from clew.errors import RunStateError
+from clew.graph.graph import inside_event_loop
+from clew.runtime.drivers.hold import Hold
+from clew.runtime.drivers.session import Session
+from clew.runtime.execution import RunExecution
+from clew.runtime.handles.live_events import LiveEvents
+from clew.runtime.log.run_checks import input_values
+from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.result import RunResult
+from clew.state import GraphState
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from clew.state.input_types import Values
+
+_GRACE = 5.0  # seconds
+_ANY = ""  # stands for the only open question
+
+Answers = dict[str, Any]
+"""Answers by the path of their question."""
+
+
+class Job:
+    """The execution of one run in the background, until it stops."""
+
+    _error: BaseException | None = None
+    _is_reported = False
+
+    def __init__(self, run_id: str, live: LiveEvents) -> None:
+        self.run_id = run_id
+        self.live = live
+        self.result: RunResult | None = None
+        self.is_done = False
+        self.is_cancelled = False
+        self.thread: Thread | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.answers: Answers = {}
+        self._callbacks: list[Callable[[], object]] = []
+        self._lock = Lock()
+
+    def opened(self, session: Session | RunResult) -> Session | RunResult:
+        """Take the session of this job; cancel it if that was asked for in the meantime."""
+        if isinstance(session, Session):
+            session.heard_by = self.live
+            self.live.begin(partial(_last_step, session), is_whole=True)
+            session.cancelled = session.cancelled or self.is_cancelled
+        return session
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the run could not be executed: an error of the store, for example, not of a node."""
+        self._is_reported = True
+        return self._error
+
+    def __del__(self) -> None:
+        if isinstance(self._error, Exception) and not self._is_reported:
+            import logging
+
+            log = logging.getLogger("clew.runs")
+            log.error("run %r stopped in the background", self.run_id, exc_info=self._error)
+
+    def end(self, result: RunResult | None, error: BaseException | None) -> None:
+        """Store the outcome, and wake everything that waits for it."""
+        with self._lock:
+            self.result, self._error, self.is_done = result, error, True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+        self.live.wake_readers()
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call a function once at the end of the job, from any thread; now if it has ended."""
+        with self._lock:
+            if not self.is_done:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Do not call a function at the end."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for the end in the caller's thread; return whether it came in time."""
+        turn = Lock()
+        turn.acquire()
+        try:
+            self.when_done(turn.release)
+            return turn.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+        finally:
+            self.forget(turn.release)
+
+
+class BackgroundRuns:
+    """The runs that one engine executes in the background."""
+
+    def __init__(self, execution: RunExecution, opener: RunOpener, live: dict[str, Session]) -> None:
+        self._execution = execution
+        self._opener = opener
+        self._sessions = live
+        self._jobs: dict[str, Job] = {}
+        self._live_events: WeakValueDictionary[str, LiveEvents] = WeakValueDictionary()
+        self._lock = Lock()
+        _open.add(self)
+
+    # -- what is here ------------------------------------------------------------------------------------
+
+    def job(self, run_id: str) -> Job | None:
+        """Return the job that executes a run."""
+        return self._jobs.get(run_id)
+
+    def is_here(self, run_id: str) -> bool:
+        """Return whether this engine executes the run, or is about to."""
+        return run_id in self._jobs or run_id in self._sessions
+
+    def live_events(self, run_id: str) -> LiveEvents | None:
+        """Return the events of a run that this engine executes or has executed.
+
+        If no handle has asked before, this starts to listen to the session of the run.
+        """
+        job = self._jobs.get(run_id)
+        if job is not None:
+            return job.live
+        session = self._sessions.get(run_id)
+        with self._lock:
+            live = self._live_events.get(run_id)
+            if session is not None and (live is None or session.heard_by is not live):
+                live = live or self._new_events(run_id)
+                live.begin(partial(_last_step, session), is_whole=session.listening)
+                session.heard_by = live
+                session.listen(live)
+            return live
+
+    def _new_events(self, run_id: str) -> LiveEvents:
+        live = self._live_events[run_id] = LiveEvents(run_id)
+        return live
+
+    # -- starting ----------------------------------------------------------------------------------------
+
+    def start(self, values: Values | None, run_id: str | None) -> Job:
+        """Start a new run."""
+        hold = self._execution.new_hold(run_id)
+        job = Job(hold.run_id, LiveEvents(hold.run_id))
+        opening = partial(self._opener.new, values, hold.run_id, job.live, None, hold.owner)
+        if not inside_event_loop():
+            return self._on_thread(job, hold, opening)
+        graph = self._opener.graph
+        if not isinstance(values, GraphState):
+            check_values(graph, input_values(graph, values))  # raise now, not in the task
+        return self._as_task(job, hold, opening, is_new=True)
+
+    def answer(self, run_id: str, value: Any, path: str = _ANY) -> Job:
+        """Answer a question of a run that waits, and resume it; if it runs here, as soon as it waits."""
+        with self._lock:
+            job = self._jobs.get(run_id)
+            if job is not None:
+                if job.answers and (path == _ANY or _ANY in job.answers):
+                    raise RunStateError(
+                        f"run {run_id!r} has an answer that it has not used yet; to answer several questions, "
+                        f"pass question= with each answer"
+                    )
+                job.answers[path] = value
+                return job
+            live = self._live_events.get(run_id) or self._new_events(run_id)
+            job = Job(run_id, live)
+        hold = Hold(run_id)
+        opening = partial(self._resumed, hold, job, {path: value})
+        if inside_event_loop():
+            return self._as_task(job, hold, opening)
+        return self._on_thread(job, hold, opening)
+
+    def _resumed(self, hold: Hold, job: Job, answers: Answers) -> Session | RunResult:
+        single, others = answers.get(_ANY, NO_ANSWER), {p: v for p, v in answers.items() if p != _ANY}
+        return self._execution.resumed(hold, single, others or None, False, job.live)
+
+    def _register(self, job: Job) -> None:
+        with self._lock:
+            if job.run_id in self._jobs:
+                raise RunStateError(f"run {job.run_id!r} is running; wait for it, or cancel it")
+            self._jobs[job.run_id] = job
+            self._live_events[job.run_id] = job.live
+
+    def _on_thread(self, job: Job, hold: Hold, opening: Callable[[], Session | RunResult]) -> Job:
+        """Open the run here, so that the caller gets the errors, and execute it on a thread."""
+        try:
+            opened = opening()  # a run that exists, or is owned, is no job yet
+            if isinstance(opened, Session):
+                hold.session = opened
+            self._register(job)
+            context = copy_context()
+            first = partial(job.opened, opened)
+            job.thread = Thread(
+                target=context.run, args=(self._work, job, hold, first), name="clew-run", daemon=True
+            )
+            job.thread.start()
+        except BaseException as error:
+            self._remove(job)
+            self._execution.free(hold, error)
+            raise
+        return job
+
+    def _work(self, job: Job, hold: Hold, opening: Callable[[], Session | RunResult]) -> None:
+        try:
+            result = self._execution.drive(hold, opening)
+            while answers := self._more_answers(job, result):
+                hold = Hold(job.run_id)
+                again = partial(self._resumed, hold, job, answers)
+                result = self._execution.drive(hold, lambda again=again: job.opened(again()))
+        except BaseException as error:
+            self._end(job, None, error)
+        else:
+            self._end(job, result, None)
+
+    def _as_task(
+        self, job: Job, hold: Hold, opening: Callable[..., Session | RunResult], *, is_new: bool = False
+    ) -> Job:
+        """Execute the run as a task, which also opens it, because the loop must not wait for the store."""
+        import asyncio
+
+        def opened(**options: Any) -> Session | RunResult:
+            return job.opened(opening(**options))
+
+        self._register(job)
+        job.task = asyncio.get_running_loop().create_task(self._awork(job, hold, opened, is_new))
+        return job
+
+    async def _awork(self, job: Job, hold: Hold, opening: Callable[..., Any], is_new: bool) -> None:
+        try:
+            result = await self._execution.adrive(hold, opening, at_once=is_new)
+            while answers := self._more_answers(job, result):
+                hold = Hold(job.run_id)
+                again = partial(self._resumed, hold, job, answers)
+                result = await self._execution.adrive(hold, lambda again=again: job.opened(again()))
+        except BaseException as error:
+            self._end(job, None, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._end(job, result, None)
+
+    def _more_answers(self, job: Job, result: RunResult) -> Answers:
+        """Return the answers that arrived while the run executed, if it waits for them; else remove the job."""
+        with self._lock:
+            answers, job.answers = job.answers, {}
+            if result.status != "waiting" or not answers:
+                self._jobs.pop(job.run_id, None)
+                return {}
+            return answers
+
+    def _end(self, job: Job, result: RunResult | None, error: BaseException | None) -> None:
+        self._remove(job)
+        job.end(result, error)
+
+    def _remove(self, job: Job) -> None:
+        with self._lock:
+            if self._jobs.get(job.run_id) is job:
+                del self._jobs[job.run_id]
+
+    # -- stopping ----------------------------------------------------------------------------------------
+
+    def cancel(self, run_id: str) -> bool:
+        """Cancel a run that is here, from any thread; return whether it is."""
+        job, session = self._jobs.get(run_id), self._sessions.get(run_id)
+        if job is not None:
+            job.is_cancelled = True
+        self._execution.stop(session)
+        return job is not None or session is not None
+
+    def leave_to_parent(self) -> None:
+        """Forget all runs in a forked child: their threads belong to the parent."""
+        self._lock = Lock()
+        self._jobs = {}
+        self._sessions.clear()
+
+    def close(self) -> None:
+        """Cancel all jobs, and wait for their threads; a loop cancels its tasks itself."""
+        jobs = [job for job in list(self._jobs.values()) if job.thread is not None]
+        for job in jobs:
+            self.cancel(job.run_id)
+        until = time.monotonic() + _GRACE
+        for job in jobs:
+            if job.thread is not threading.current_thread():
+                job.wait(until - time.monotonic())
+
+
+def _last_step(session: Session) -> int:
+    return session.machine.root.step
+
+
+_open: WeakSet[BackgroundRuns] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for runs in list(_open):
+        runs.close()
+
+
+def _after_fork() -> None:
+    for runs in list(_open):
+        runs.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

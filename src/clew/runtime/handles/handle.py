@@ -1,0 +1,270 @@
+"""RunHandle: follow and steer one run, wherever it runs.
+
+For a run that this engine executes, a handle uses the running session. For any other run it uses the store: it follows
+what another process commits, returns what is stored, and resumes a run that waits and has no owner. A store carries no
+messages between processes. So a handle cannot cancel or answer a run that another process owns, and says so.
+
+On an event loop, use ``async for`` and ``await``. `status`, `questions` and `cancel` read the store if the run is not
+here; call them with `asyncio.to_thread` there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from clew.engine.options import Status
+from clew.engine.records import Question
+from clew.errors import InputError, RunError, RunOwnedError, UnknownRunError
+from clew.graph.graph import inside_event_loop
+from clew.runtime.drivers.session import Session
+from clew.runtime.events import Event
+from clew.runtime.execution import RunExecution
+from clew.runtime.handles.background import BackgroundRuns, Job
+from clew.runtime.handles.change_watch import ChangeWatch
+from clew.runtime.handles.event_position import EventPosition
+from clew.runtime.handles.follower import EventStream, Follower
+from clew.runtime.handles.run_streams import RunStreams, StreamRequest
+from clew.runtime.inspection import RunInspection
+from clew.runtime.log.run_tail import RunTail
+from clew.runtime.opener import RunOpener
+from clew.runtime.result import RunResult
+
+if TYPE_CHECKING:
+    from clew.state.input_types import Values
+
+
+class RunHandles:
+    """Everything that the handles and streams of one engine share."""
+
+    def __init__(
+        self,
+        execution: RunExecution,
+        opener: RunOpener,
+        inspection: RunInspection,
+        live: dict[str, Session],
+    ) -> None:
+        self.execution = execution
+        self.opener = opener
+        self.inspection = inspection
+        self.settings = opener.settings
+        self.background = BackgroundRuns(execution, opener, live)
+        self._streams = RunStreams(execution, opener)
+
+    def start(self, values: Values | None, run_id: str | None) -> RunHandle:
+        """Start a run in the background."""
+        job = self.background.start(values, run_id)
+        return RunHandle(self, job.run_id, job)
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of a run. Whether the run exists shows when the handle is used."""
+        if type(run_id) is not str:
+            raise InputError(f"run_id must be a string, got {run_id!r}")
+        return RunHandle(self, run_id)
+
+    def stream(self, *request: Any) -> Iterator[Event]:
+        """Execute a run, given as a `StreamRequest`, in the caller's thread, and yield its events."""
+        return self._streams.stream(StreamRequest(*request))
+
+    def astream(self, *request: Any) -> AsyncGenerator[Event, None]:
+        """`stream` on the running event loop."""
+        return self._streams.astream(StreamRequest(*request))
+
+    def watch(self, run_id: str) -> ChangeWatch:
+        """Return a watch for one reader of a run."""
+        return ChangeWatch(self.opener.store, run_id, self.settings.lease)
+
+    def tail(self, run_id: str) -> RunTail:
+        """Return the end of the log of a run."""
+        return RunTail(self.opener.runs, run_id)
+
+    def end(self, run_id: str) -> bool:
+        """Cancel a run that is not here and has not ended. Raise RunOwnedError if another process executes it."""
+        opener = self.opener
+        if opener.store.row(run_id).status not in ("running", "waiting"):
+            return False
+        fence, owner = opener.claim(run_id)
+        try:
+            is_open = opener.store.row(run_id).status in ("running", "waiting")
+            if is_open:
+                now = self.settings.clock.time()
+                opener.repository.close(run_id, fence, "cancelled", now, ())
+        except BaseException:
+            opener.release(run_id, fence, owner)
+            raise
+        if not is_open:
+            opener.release(run_id, fence, owner)
+        return is_open
+
+
+class RunHandle:
+    """One run. `await handle` waits for its result, like `result`."""
+
+    def __init__(self, handles: RunHandles, run_id: str, job: Job | None = None) -> None:
+        self.run_id = run_id
+        self._handles = handles
+        self._job = job  # the last one of this handle
+
+    def __repr__(self) -> str:
+        return f"<RunHandle {self.run_id!r}>"
+
+    @property
+    def status(self) -> Status:
+        """The status of the run now."""
+        handles = self._handles
+        if handles.background.is_here(self.run_id):
+            return "running"
+        return cast(Status, handles.opener.store.row(self.run_id).status)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions that are open now."""
+        return tuple(self._handles.tail(self.run_id).questions())
+
+    def events(self, after: str | None = None, *, follow: bool = False) -> EventStream:
+        """Return an iterator over the events from the beginning, or after a cursor, and then as they happen.
+
+        Iterate with ``for``, or with ``async for`` on an event loop. The events end when the run stops. With `follow`,
+        they continue through questions, failures and resumptions until the run is completed.
+        """
+        handles, run_id = self._handles, self.run_id
+        if not isinstance(follow, bool):
+            raise InputError(f"follow must be True or False, got {follow!r}")
+        follower = Follower(
+            handles.background,
+            handles.tail(run_id),
+            handles.watch(run_id),
+            EventPosition.after(run_id, after),
+            run_id,
+            handles.settings.clock,
+            self._failure,
+            follow=follow,
+        )
+        return EventStream(follower, handles.execution.elsewhere)
+
+    def _failure(self) -> BaseException | None:
+        """Return why this handle could not execute the run; None if another process executes it now."""
+        error = None if self._job is None else self._job.error
+        return None if isinstance(error, RunOwnedError) else error
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> RunResult:
+        """Wait until the run stops, and return its result. Raise TimeoutError after `timeout` seconds."""
+        if inside_event_loop():
+            raise RunError("result() would block the running event loop; await the handle instead")
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
+            raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
+        until = None if timeout is None else time.monotonic() + timeout
+        waiting = _Waiting(self)
+        while (found := waiting.look()) is None:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"run {self.run_id!r} is still running after {timeout:g} s; it continues")
+            if waiting.job is not None:
+                waiting.job.wait(left)
+            else:
+                time.sleep(waiting.delay if left is None else min(left, waiting.delay))
+        return as_run(found)
+
+    def __await__(self) -> Generator[Any, None, RunResult]:
+        return self._aresult().__await__()
+
+    async def _aresult(self) -> RunResult:
+        import asyncio
+
+        loop, waiting = asyncio.get_running_loop(), _Waiting(self)
+        while True:
+            off_loop = self._handles.execution.elsewhere()
+            found = waiting.look() if off_loop is None else await off_loop.submit(waiting.look)
+            if found is not None:
+                return as_run(found)
+            if waiting.job is None:
+                await asyncio.sleep(waiting.delay)
+                continue
+            done = asyncio.Event()
+            wake = partial(_wake, loop, done.set)
+            waiting.job.when_done(wake)
+            try:
+                await done.wait()
+            finally:
+                waiting.job.forget(wake)
+
+    # -- steering ----------------------------------------------------------------------------------------
+
+    def cancel(self) -> bool:
+        """Cancel the run; return False if it has ended. Raise RunOwnedError if another process executes it.
+
+        A run that waits, or whose process is gone, ends directly. A cancelled run can be resumed.
+        """
+        return self._handles.background.cancel(self.run_id) or self._handles.end(self.run_id)
+
+    def answer(self, value: Any, question: str | Question | None = None) -> RunHandle:
+        """Answer a question, given by itself or its path, and resume the run in the background; return this handle.
+
+        Without `question`, the run must have one open question. If the run still executes here, it gets the answer as
+        soon as it waits. Raises RunOwnedError if another process executes the run.
+        """
+        path = getattr(question, "path", question)
+        if path is not None and (not isinstance(path, str) or not path):
+            raise InputError(f"question must be a Question or its path, got {question!r}")
+        self._job = self._handles.background.answer(self.run_id, value, path or "")
+        return self
+
+
+class _Waiting:
+    """One wait for the result of a run: here by its job, elsewhere by its store."""
+
+    def __init__(self, handle: RunHandle) -> None:
+        self._handle = handle
+        self._handles = handle._handles
+        self._watch = self._handles.watch(handle.run_id)
+        self._tail = self._handles.tail(handle.run_id)
+        self._row: Any = None
+        self.job: Job | None = None
+
+    @property
+    def delay(self) -> float:
+        """The seconds until the next look makes sense."""
+        return self._watch.delay
+
+    def look(self) -> RunResult | None:
+        """Return the result if the run has stopped; otherwise `job`, if not None, is the job to wait for."""
+        handle, handles = self._handle, self._handles
+        run_id = handle.run_id
+        self.job = handles.background.job(run_id)
+        if self.job is not None:
+            handle._job = self.job
+            return None
+        own = handle._job
+        if own is not None and (failure := handle._failure()) is not None:
+            raise failure
+        if not self._watch.has_changed():
+            if self._row is not None:
+                self._watch.check_owner(self._row)
+            return None
+        try:
+            self._row = row = self._tail.row()
+        except UnknownRunError:
+            if own is None or own.result is None:
+                raise
+            return own.result  # a memory store has dropped the run
+        if own is not None and own.result is not None and own.live.ended == (row.status, row.updated):
+            return own.result
+        if row.status == "running" or handles.background.is_here(run_id):
+            return None
+        return handles.inspection.result(run_id)
+
+
+def as_run(result: RunResult) -> RunResult:
+    """Return or raise a result as `Engine.run` does."""
+    return result
+
+
+def _wake(loop: Any, callback: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:  # the loop is closed
+        pass

@@ -1,0 +1,125 @@
+"""Streams: start or resume a run, and yield its events with their cursors while it executes.
+
+A stream executes the run, so leaving it early cancels the run. To follow a run without executing it, use a handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from clew.errors import InputError
+from clew.runtime.drivers import streams
+from clew.runtime.drivers.hold import Hold
+from clew.runtime.drivers.session import Session
+from clew.runtime.events import Event
+from clew.runtime.execution import RunExecution
+from clew.runtime.handles.event_position import CursorTags
+from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.result import RunResult
+
+
+class StreamRequest(msgspec.Struct, frozen=True):
+    """What to stream: a new run with values, or the continuation of a run."""
+
+    values: Any = None
+    run_id: str | None = None
+    answer: Any = NO_ANSWER
+    answers: Mapping[str, Any] | None = None
+    resume: bool = False
+
+    @property
+    def continues(self) -> bool:
+        """Return whether an existing run is resumed. Raise InputError if the request is contradictory."""
+        if not (self.resume or self.answer is not NO_ANSWER or self.answers is not None):
+            return False
+        if self.run_id is None:
+            raise InputError("to stream the continuation of a run, pass its run_id")
+        if self.values is not None:
+            raise InputError(
+                f"run {self.run_id!r} is continued with an answer or resume=True, so it takes no values; pass one of "
+                f"the two"
+            )
+        return True
+
+
+class RunStreams:
+    """Streams the runs of one engine."""
+
+    def __init__(self, execution: RunExecution, opener: RunOpener) -> None:
+        self._execution = execution
+        self._opener = opener
+
+    def _opening(
+        self, request: StreamRequest, pass_on: Callable[[Event], object]
+    ) -> tuple[Hold, Callable[..., Session | RunResult]]:
+        execution = self._execution
+        if request.continues:
+            assert request.run_id is not None
+            hold = Hold(request.run_id)
+            tags = CursorTags(hold.run_id, pass_on)
+            again = (hold, request.answer, request.answers, False, tags)
+            opening: Callable[..., Session | RunResult] = partial(execution.resumed, *again)
+        else:
+            hold = execution.new_hold(request.run_id)
+            tags = CursorTags(hold.run_id, pass_on)
+            opening = partial(self._opener.new, request.values, hold.run_id, tags, owner=hold.owner)
+
+        def opened(**options: Any) -> Session | RunResult:
+            session = opening(**options)
+            if isinstance(session, Session):
+                tags.begin(session.machine.root.step, session.emitted)
+            return session
+
+        return hold, opened
+
+    def stream(self, request: StreamRequest) -> Iterator[Event]:
+        """Execute a run in the caller's thread, and yield its events."""
+        execution = self._execution
+        events: SimpleQueue[Event | None] = SimpleQueue()
+        hold, opening = self._opening(request, events.put)
+        free = partial(execution.free, hold)
+        try:
+            session = opening()
+            if isinstance(session, RunResult):
+                return iter(())  # the run has ended
+            hold.session = session
+            if self._opener.graph.has_async_nodes:
+                import asyncio
+
+                return streams.start(
+                    streams.from_thread(
+                        lambda: asyncio.run(execution.adrive_session(session)),
+                        events,
+                        lambda: execution.stop(session),
+                        free,
+                    )
+                )
+            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
+        except BaseException as error:
+            free(error)
+            raise
+
+    async def astream(self, request: StreamRequest) -> AsyncGenerator[Event, None]:
+        """Execute a run on the running event loop, and yield its events."""
+        import asyncio
+
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
+        execution = self._execution
+        hold, opening = self._opening(
+            request, lambda event: loop.call_soon_threadsafe(queue.put_nowait, event)
+        )
+        events = streams.from_task(
+            execution.adrive(hold, opening, at_once=not request.continues),
+            queue,
+            lambda: execution.stop(hold.session),
+        )
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()  # a closed stream has cancelled its run

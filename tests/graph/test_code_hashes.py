@@ -1,0 +1,303 @@
+"""A code hash covers the constants and functions that a node names, in every process alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from clew import Graph, node
+from clew.graph.code_hashes import code_hash
+
+BASE = {
+    "app/__init__.py": "",
+    "app/prompts.py": """
+        SYSTEM = "Be brief."
+        UNUSED = 1
+    """,
+    "app/texts.py": """
+        import dataclasses, enum, functools, re
+        from datetime import timedelta
+        from pathlib import PurePath
+
+        LIMIT = 3
+        NAMES = frozenset({"one", "two", "three", "four"})
+        MARKS = (1, 2.5, "x", b"y", None, True)
+        RULE = re.compile("a+")
+        PLACE = PurePath("data/in.txt")
+        WAIT = timedelta(seconds=3)
+
+        class Tone(enum.Enum):
+            KIND = "kind"
+            DRY = "dry"
+
+        @dataclasses.dataclass(frozen=True)
+        class Settings:
+            model: str = "small"
+            size: int = 2
+
+        SETTINGS = Settings(size=5)
+
+        class Cleaner:
+            MARK = "!"
+
+            def clean(self, text):
+                return self.strip(text) + self.MARK
+
+            def strip(self, text):
+                return text.strip()
+
+        def inner(text):
+            return text.lower()
+
+        def outer(text):
+            return inner(text)
+
+        def decorated(func):
+            @functools.wraps(func)
+            def wrapper(*args):
+                return func(*args)
+            return wrapper
+
+        @decorated
+        def shout(text):
+            return text.upper()
+
+        @functools.lru_cache
+        def counted(text):
+            return len(text)
+
+        repeated = functools.partial(inner)
+
+        def even(n):
+            return n == 0 or odd(n - 1)
+
+        def odd(n):
+            return n != 0 and even(n - 1)
+    """,
+    "app/flow.py": """
+        from clew import Graph, node
+        from app import prompts, texts
+        from app.texts import Cleaner, Tone, outer, shout, counted, repeated, even
+
+        TEMPLATE = "Answer: {}"
+
+        @node(output="a")
+        def constant(q):
+            return TEMPLATE.format(q)
+
+        @node(output="b")
+        def attribute(q):
+            return prompts.SYSTEM + q
+
+        @node(output="c")
+        def call(q):
+            return outer(q)
+
+        @node(output="d")
+        def values(q):
+            return (texts.LIMIT, texts.NAMES, texts.MARKS, texts.RULE, texts.PLACE, texts.WAIT, texts.SETTINGS)
+
+        @node(output="e")
+        def of_class(q):
+            return Cleaner().clean(q)
+
+        @node(output="f")
+        def of_enum(q):
+            return Tone.KIND.value
+
+        @node(output="g")
+        def wrapped(q):
+            return shout(q)
+
+        @node(output="h")
+        def memo(q):
+            return counted(q)
+
+        @node(output="i")
+        def partly(q):
+            return repeated(q)
+
+        @node(output="j")
+        def recursive(q):
+            return even(len(q))
+
+        @node(output="k")
+        def nested(q):
+            return [(lambda: TEMPLATE)() for _ in q]
+
+        @node(output="l")
+        def alone(q):
+            return json.dumps(q)
+
+        import json
+
+        graph = Graph([constant, attribute, call, values, of_class, of_enum, wrapped, memo, partly, recursive, nested,
+                       alone])
+    """,
+}
+
+
+def project(folder: Path, **changes: tuple[str, str]) -> Path:
+    """Write a package; each change replaces a text in one of its modules."""
+    for name, text in BASE.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        module = file.stem
+        body = textwrap.dedent(text)
+        if module in changes:
+            old, new = changes[module]
+            assert old in body
+            body = body.replace(old, new)
+        file.write_text(body)
+    return folder
+
+
+def hashes(folder: Path, seed: str = "0") -> dict[str, str]:
+    """The hashes of the nodes in a process of its own."""
+    script = "import json; from app.flow import graph; print(json.dumps(dict(graph.node_hashes)))"
+    environment = {"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": ":".join([str(folder), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return hashes(project(tmp_path_factory.mktemp("base")))
+
+
+CHANGES = [
+    ("flow", "Answer: {}", "Reply: {}", {"constant", "nested"}),
+    ("prompts", "Be brief.", "Be long.", {"attribute"}),
+    ("prompts", "UNUSED = 1", "UNUSED = 2", set()),
+    ("texts", "text.lower()", "text.title()", {"call", "partly"}),
+    ("texts", "return inner(text)", "return inner(text) + ''", {"call"}),
+    ("texts", "LIMIT = 3", "LIMIT = 4", {"values"}),
+    ("texts", '"three", "four"', '"three", "five"', {"values"}),
+    ("texts", 'b"y", None', 'b"z", None', {"values"}),
+    ("texts", 're.compile("a+")', 're.compile("a*")', {"values"}),
+    ("texts", "data/in.txt", "data/out.txt", {"values"}),
+    ("texts", "seconds=3", "seconds=4", {"values"}),
+    ("texts", "Settings(size=5)", "Settings(size=6)", {"values"}),
+    ("texts", 'model: str = "small"', 'model: str = "large"', {"values"}),
+    ("texts", "return text.strip()", "return text.lstrip()", {"of_class"}),
+    ("texts", 'MARK = "!"', 'MARK = "?"', {"of_class"}),
+    ("texts", 'DRY = "dry"', 'DRY = "wry"', {"of_enum"}),
+    ("texts", "return text.upper()", "return text.swapcase()", {"wrapped"}),
+    ("texts", "return func(*args)", "return func(*args) or None", {"wrapped"}),
+    ("texts", "return len(text)", "return len(text) + 1", {"memo"}),
+    ("texts", "partial(inner)", "partial(outer)", {"partly"}),
+    ("texts", "n != 0 and", "n > 0 and", {"recursive"}),
+    ("texts", "LIMIT = 3", "LIMIT = 3  # a comment", set()),
+]
+
+
+@pytest.mark.parametrize("module, old, new, nodes", CHANGES, ids=[f"{c[0]}: {c[2]}" for c in CHANGES])
+def test_a_change_reaches_the_nodes_that_name_it(
+    module: str, old: str, new: str, nodes: set[str], base: dict[str, str], tmp_path: Path
+) -> None:
+    found = hashes(project(tmp_path, **{module: (old, new)}))
+    assert {name for name in base if base[name] != found[name]} == nodes
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "77"])
+def test_a_hash_is_the_same_in_another_place_and_under_another_seed(
+    seed: str, base: dict[str, str], tmp_path: Path
+) -> None:
+    assert hashes(project(tmp_path / "elsewhere" / seed), seed) == base
+
+
+# -- in this process -------------------------------------------------------------------------------------------------
+
+PROMPT = "one"
+CLIENT: Any = object()
+ROUTES = {"a": 1}
+FROZEN = MappingProxyType({"b": (1, 2), "a": frozenset("xyz")})
+COUNT = 0
+
+
+def reads_prompt(q: str) -> str:
+    return PROMPT + q
+
+
+def test_a_module_value_that_is_assigned_again_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph([node(reads_prompt, output="a")])
+    first = graph.node_hashes
+    assert graph.node_hashes is first  # computed once
+    monkeypatch.setitem(globals(), "PROMPT", "two")
+    assert graph.node_hashes["reads_prompt"] != first["reads_prompt"]
+    monkeypatch.setitem(globals(), "PROMPT", "one")
+    assert graph.node_hashes == first
+
+
+def test_a_graph_hashes_nothing_when_it_is_built() -> None:
+    graph = Graph([node(reads_prompt, output="a")])
+    assert "_code" not in graph.__dict__
+    assert "_code" not in graph.nodes["reads_prompt"].__dict__
+
+
+def test_what_cannot_be_hashed_is_listed() -> None:
+    held = object()
+
+    def asks(q: str) -> Any:
+        return CLIENT, ROUTES, held
+
+    def safe(q: str) -> Any:
+        return FROZEN
+
+    inner = Graph([node(asks, output="a")], name="inner")
+    graph = Graph([inner, node(safe, output="b")])
+    whats = ["CLIENT (object)", "ROUTES (dict)", "held (object)"]
+    assert inner.describe(json=True)["unhashed"] == {"asks": whats}
+    assert graph.describe(json=True)["unhashed"] == {"inner": [f"asks: {what}" for what in whats]}
+    assert "CLIENT (object)" in inner.describe()
+    assert code_hash(safe).unhashed == ()
+
+
+def test_a_global_that_the_function_assigns_is_no_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts(q: str) -> int:
+        global COUNT
+        COUNT += 1
+        return COUNT
+
+    before = code_hash(counts)
+    counts("")
+    assert (before.is_current(), code_hash(counts).digest) == (True, before.digest)
+    assert before.unhashed == ()
+
+
+def test_an_import_inside_a_function_is_listed() -> None:
+    names: dict[str, Any] = {"__name__": "mine.flow"}
+    exec("def f(q):\n    from mine.prompts import P\n    import json\n    return P", names)
+    assert code_hash(names["f"]).unhashed == ("mine.prompts (imported inside f)",)
+
+
+def test_a_library_is_not_followed() -> None:
+    def f(q: str) -> Any:
+        return textwrap.dedent(q), json.dumps(q), pytest.approx(1)
+
+    assert not any(names is vars(textwrap) or names is vars(json) for names, _, _ in code_hash(f).reads)
+    assert code_hash(textwrap.dedent).reads == ()
+
+
+def test_a_long_chain_of_calls_has_a_hash() -> None:
+    names: dict[str, Any] = {"__name__": "mine"}
+    exec("\n".join(f"def f{i}(q):\n    return f{i + 1}(q)" for i in range(2_000)), names)
+    exec("def f2000(q): return q", names)
+    first = code_hash(names["f0"]).digest
+    exec("def f2000(q): return -q", names)
+    assert code_hash(names["f0"]).digest != first

@@ -1,0 +1,384 @@
+"""Threads: conversations over many runs."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from clew import END, Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node, route
+from clew.errors import (
+    GraphWarning,
+    InputError,
+    RunStateError,
+    ThreadBusyError,
+    UnknownRunError,
+    UnknownValueError,
+)
+from clew.stores import Store
+
+
+class Chat(TypedDict):
+    messages: Annotated[list[str], operator.add]
+
+
+@node(output="messages")
+def reply(messages: list[str]) -> list[str]:
+    return [f"re: {messages[-1]}"]
+
+
+CHAT = Graph([reply], state=Chat)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "sqlite":
+        return SQLiteStore(tmp_path / "runs.db")
+    opened: Callable[[], Store] = request.getfixturevalue("open_postgres")
+    return opened()
+
+
+def test_each_turn_continues_from_the_last_state(store: Store) -> None:
+    engine = Engine(CHAT, store=store)
+    for turn in range(3):
+        result = engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
+        assert result.status == "completed"
+    said = ["m0", "re: m0", "m1", "re: m1", "m2", "re: m2"]
+    assert result["messages"] == said
+    assert result.state.visits == {"reply": 3}
+    assert result.state.get_version("messages") == 5
+    thread = engine.thread("t")
+    assert (thread.name, thread.head) == ("t", "r2")
+    assert [run.run_id for run in thread.runs] == ["r0", "r1", "r2"]
+    assert thread.state.get("messages") == said
+    assert [c.state.get("messages")[-1] for c in thread.history()] == said
+    assert Engine(store=store).thread("t").state.get("messages") == said  # without the graph
+    for turn in range(3):
+        assert engine.replay(f"r{turn}").ok
+    assert list(store.check()) == []
+    engine.close()
+
+
+def test_a_thread_equals_one_run_on_the_whole_conversation(store: Store) -> None:
+    """The digests chain: the same turns give the same digests, whatever the store and the run ids."""
+    engine, other = Engine(CHAT, store=store, seed=1), Engine(CHAT, seed=1)
+    for turn in range(20):
+        ours = engine.run({"messages": [f"m{turn}"]}, thread="t")
+        theirs = other.run({"messages": [f"m{turn}"]}, thread="other")
+        assert ours.state.digest == theirs.state.digest
+        assert engine.state(ours.run_id).digest == ours.state.digest
+    engine.close()
+
+
+class Agent(TypedDict):
+    messages: Annotated[list[str], operator.add]
+    calls: int
+
+
+@node(output="messages")
+def think(messages: list[str]) -> list[str]:
+    return ["done"] if messages[-1].startswith("tool") else ["call tool"]
+
+
+@route(targets=["tool", END])
+def decide(messages: list[str]) -> str:
+    assert messages[-1] != "hello", "the gate runs after think, never on the input"
+    return "tool" if messages[-1] == "call tool" else END
+
+
+@node(output=("messages", "calls"))
+def tool(calls: int = 0) -> tuple[list[str], int]:
+    return [f"tool {calls}"], calls + 1
+
+
+AGENT = Graph([think, decide, tool], state=Agent, entry="think", edges=[("tool", "think")])
+
+
+def test_a_turn_wakes_what_the_start_of_a_run_wakes(store: Store) -> None:
+    engine = Engine(AGENT, store=store)
+    for turn in range(3):
+        result = engine.run({"messages": ["hello"], **({} if turn else {"calls": 0})}, thread="t")
+        assert result["calls"] == turn + 1
+    assert result["messages"] == [
+        word for turn in range(3) for word in ("hello", "call tool", f"tool {turn}", "done")
+    ]
+    assert result.state.terminated
+    engine.close()
+
+
+def test_a_source_without_inputs_runs_in_each_turn() -> None:
+    @node(output="count")
+    def tick(ctx: Context) -> str:
+        return str(ctx.uuid4())
+
+    @node(output="said")
+    def say(count: str, word: str) -> str:
+        return f"{word} {count}"
+
+    engine = Engine(Graph([tick, say]), seed=3)
+    said = [engine.run({"word": word}, thread="t")["said"] for word in ("a", "b")]
+    assert said[0].split()[1] != said[1].split()[1]  # the seed continues: ids do not repeat
+    assert said[1].startswith("b ")
+
+
+_calls: list[list[str]] = []
+
+
+def unique(old: list[str], new: list[str]) -> list[str]:
+    _calls.append(new)
+    return [*old, *(word for word in new if word not in old)]
+
+
+class Words(TypedDict):
+    words: Annotated[list[str], unique]
+    count: int
+
+
+@node(output="count")
+def count_words(words: list[str]) -> int:
+    return len(words)
+
+
+def test_a_custom_reducer_is_called_once_for_each_input(store: Store) -> None:
+    engine = Engine(Graph([count_words], state=Words), store=store)
+    engine.run({"words": ["a"]}, thread="t")
+    _calls.clear()
+    result = engine.run({"words": ["a", "b"]}, thread="t")
+    assert (result["words"], result["count"]) == (["a", "b"], 2)
+    assert engine.state(result.run_id).get("words") == ["a", "b"]
+    assert engine.resume(result.run_id)["count"] == 2
+    assert _calls == [["a", "b"]]
+    engine.close()
+
+
+# -- what a turn finds at the head --------------------------------------------------------------------------------
+
+
+@interrupt(output="ok")
+def ask(messages: list[str]) -> str:
+    return f"{messages[-1]}?"
+
+
+class Asking(TypedDict):
+    messages: Annotated[list[str], operator.add]
+    ok: bool
+
+
+def test_a_waiting_head(store: Store) -> None:
+    engine = Engine(Graph([ask], state=Asking), store=store)
+    assert engine.run({"messages": ["a"]}, thread="t", run_id="r").status == "waiting"
+    with pytest.raises(RunStateError) as caught:
+        engine.run({"messages": ["b"]}, thread="t")
+    assert not isinstance(caught.value, ThreadBusyError)
+    with pytest.warns(GraphWarning, match="'ask'"):
+        result = engine.run({"messages": ["b"]}, thread="t", drop=True)
+    assert (result.status, result.questions[0].question) == ("waiting", "b?")
+    assert engine.resume(result.run_id, answer=True)["messages"] == ["a", "b"]
+    assert engine.run({"messages": ["c"]}, thread="t").questions[0].question == "c?"
+    engine.close()
+
+
+def test_a_failed_head(store: Store) -> None:
+    @node(output="messages")
+    def fragile(messages: list[str]) -> list[str]:
+        if messages[-1] == "bad":
+            raise ValueError("bad")
+        return [f"re: {messages[-1]}"]
+
+    engine = Engine(Graph([fragile], state=Chat), store=store)
+    engine.run({"messages": ["a"]}, thread="t")
+    try:
+        engine.run({"messages": ["bad"]}, thread="t", run_id="r1")
+    except ValueError:
+        pass
+    assert store.row("r1").status == "failed"
+    with pytest.warns(GraphWarning, match="'fragile'"):
+        result = engine.run({"messages": ["c"]}, thread="t")
+    assert result["messages"] == ["a", "re: a", "bad", "c", "re: c"]
+    engine.close()
+
+
+def test_callers_wait_for_each_other(store: Store) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    @node(output="messages")
+    def slow(messages: list[str]) -> list[str]:
+        entered.set()
+        leave.wait(30)
+        return [f"re: {messages[-1]}"]
+
+    engine = Engine(Graph([slow], state=Chat), store=store)
+    first = threading.Thread(target=engine.run, args=({"messages": ["a"]},), kwargs={"thread": "t"})
+    first.start()
+    assert entered.wait(30)
+    with pytest.raises(ThreadBusyError):
+        engine.run({"messages": ["b"]}, thread="t", on_busy="refuse")
+    with pytest.raises(ThreadBusyError):
+        engine.run({"messages": ["b"]}, thread="t", timeout=0.02)
+    leave.set()
+    result = engine.run({"messages": ["b"]}, thread="t", timeout=30)
+    first.join()
+    assert result["messages"] == ["a", "re: a", "b", "re: b"]
+    engine.close()
+
+
+def test_turns_on_an_event_loop(store: Store) -> None:
+    @node(output="messages")
+    async def slow(messages: list[str]) -> list[str]:
+        await asyncio.sleep(0)
+        return [f"re: {messages[-1]}"]
+
+    engine = Engine(Graph([slow], state=Chat), store=store)
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(engine.arun({"messages": [f"m{n}"]}, thread="t") for n in range(8)))
+
+    results = asyncio.run(main())
+    said = max((result["messages"] for result in results), key=len)
+    assert len(said) == 16
+    assert {said[n] for n in range(0, 16, 2)} == {f"m{n}" for n in range(8)}
+    assert [said[n] for n in range(1, 16, 2)] == [f"re: {said[n]}" for n in range(0, 16, 2)]
+    engine.close()
+
+
+def test_a_fork_moves_the_head(store: Store) -> None:
+    engine = Engine(CHAT, store=store)
+    for turn in range(3):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
+    engine.fork("r1", thread="t", run_id="f")  # forget the last turn
+    assert engine.thread("t").head == "f"
+    result = engine.run({"messages": ["again"]}, thread="t")
+    assert result["messages"] == ["m0", "re: m0", "m1", "re: m1", "again", "re: again"]
+    engine.fork("r2", thread="new")
+    assert engine.thread("new").state.get("messages")[-1] == "re: m2"
+    engine.close()
+
+
+def test_the_end_of_a_run_does_not_end_the_thread() -> None:
+    engine = Engine(AGENT)
+    first = engine.run({"messages": ["hello"], "calls": 0}, thread="t")
+    ended = engine.run(first.state.mark_terminated(), thread="ended")
+    assert ended.state.terminated
+    assert engine.run({"messages": ["hello"]}, thread="ended")["calls"] == 2
+
+
+def test_errors() -> None:
+    engine = Engine(CHAT)
+    with pytest.raises(UnknownRunError):
+        engine.thread("t")
+    with pytest.raises(InputError):
+        engine.run({"messages": []}, thread="")
+    with pytest.raises(InputError):
+        engine.run({"messages": []}, drop=True)
+    with pytest.raises(InputError):
+        engine.run({"messages": []}, thread="t", on_busy="later")  # type: ignore[arg-type]
+    engine.run({"messages": ["a"]}, thread="t")
+    with pytest.raises(UnknownValueError):
+        engine.run({"message": ["b"]}, thread="t")
+    with pytest.raises(InputError):
+        engine.run({"messages": "b"}, thread="t")
+    assert len(engine.thread("t").runs) == 1
+
+
+# -- crashes and storage ------------------------------------------------------------------------------------------
+
+SERVICE = """
+import operator, os, sys
+from typing import Annotated, TypedDict
+from clew import Context, Engine, Graph, SQLiteStore, node
+
+class Chat(TypedDict):
+    messages: Annotated[list[str], operator.add]
+
+def model(path, text):
+    with open(path, "a") as file:
+        file.write(text + "\\n")
+    return f"re: {text}"
+
+@node(output="messages")
+def reply(messages, ctx: Context):
+    said = ctx.record("model", model, sys.argv[2], messages[-1])
+    print("called", flush=True)
+    return [said]
+
+engine = Engine(Graph([reply], state=Chat, name="chat"), store=SQLiteStore(sys.argv[1]))
+for line in sys.stdin:
+    engine.run({"messages": [line.strip()]}, thread="t")
+    print("done", flush=True)
+"""
+
+
+def test_a_hundred_turns_killed_at_random(tmp_path: Path) -> None:
+    """Between and inside turns. No message is lost or repeated, and no recorded call is made twice."""
+    (tmp_path / "service.py").write_text(SERVICE)
+    store, calls = tmp_path / "runs.db", tmp_path / "calls.txt"
+    choose = random.Random(7)
+    kills, turn = 0, 0
+    service: subprocess.Popen[str] | None = None
+    while turn < 100:
+        if service is None:
+            service = subprocess.Popen(
+                [sys.executable, str(tmp_path / "service.py"), str(store), str(calls)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=tmp_path,
+                env=os.environ,
+            )
+            assert service.stdin is not None
+            assert service.stdout is not None
+        service.stdin.write(f"m{turn}\n")
+        service.stdin.flush()
+        killed_after = choose.choice(["called", "done"]) if choose.random() < 0.12 else None
+        word = ""
+        while word not in ("done", killed_after):
+            word = service.stdout.readline().strip()
+            assert word, "the service ended"
+        turn += 1
+        if killed_after is not None:
+            service.send_signal(signal.SIGKILL)
+            service.communicate()
+            service, kills = None, kills + 1
+    assert service is not None
+    service.communicate()
+    assert kills > 5
+    with Engine(store=str(store)) as engine:
+        thread = engine.thread("t")
+        assert thread.state.get("messages") == [said for n in range(100) for said in (f"m{n}", f"re: m{n}")]
+        assert len(thread.runs) == 100
+        assert list(engine.store.check()) == []
+    assert calls.read_text().split() == [f"m{n}" for n in range(100)]
+
+
+def test_storage_grows_with_the_new_data(tmp_path: Path) -> None:
+    sizes = []
+    engine = Engine(CHAT, store=SQLiteStore(tmp_path / "runs.db"))
+    for turn in range(200):
+        engine.run({"messages": [f"{turn:200}"]}, thread="t")
+        if turn in (49, 99, 199):
+            sizes.append(sum(len(str(c)) for c in stored(engine.store)))
+    first, second, third = sizes
+    assert third < 1.35 * (second / 100) * 200  # linear, apart from snapshots at growing distances
+    assert second < 1.6 * first * 2
+    engine.close()
+
+
+def stored(store: Store) -> list[Any]:
+    """Everything that is stored about runs: rows, and bodies of entries."""
+    return [
+        part
+        for row in store.rows()
+        for part in (row.start, *(bytes(entry.body) for entry in store.entries(row.run_id)))
+    ]
