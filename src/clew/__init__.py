@@ -46,7 +46,15 @@ if _typing.TYPE_CHECKING:
     from clew import stores as stores
     from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
-    from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
+    from clew.runtime import (
+        Checkpoint,
+        Engine,
+        Event,
+        RunResult,
+        SchedulerMetrics,
+        SchedulerState,
+        result_of,
+    )
     from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
@@ -88,6 +96,7 @@ __all__ = [
     "merge",
     "node",
     "register_type",
+    "result_of",
     "route",
     "schema",
 ]
@@ -97,7 +106,7 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
-    **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
+    **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay",
     "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),

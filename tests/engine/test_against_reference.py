@@ -135,6 +135,9 @@ def check_error(case: Case, played: Played) -> None:
     assert {"Late": "NodeTimeoutError"}.get(type(error).__name__, type(error).__name__) == kind, case.seed
     if node is not None:
         assert played.result.failures[0].node == node, case.seed
+    if played.result.status == "completed":  # every confined failure is listed, in the order of the chain
+        found = [(failure.node, failure.rescued) for failure in played.result.failures]
+        assert found == [(node, False) for _, node in case.expected.confined], case.seed
 
 
 def ways(case: Case) -> Iterator[Played]:

@@ -89,7 +89,7 @@ def test_a_value_of_the_graph_around_passes_by_name() -> None:
 
 
 def test_mapping_over_lists_of_different_lengths_fails() -> None:
-    result = RAG.map_over("query", "k").run(query=["a", "b"], k=[1])
+    result = RAG.map_over("query", "k").run({"query": ["a", "b"], "k": [1]}, check=False)
     assert isinstance(result.error, InputError)
 
 

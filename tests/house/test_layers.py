@@ -20,7 +20,7 @@ COMMAND = "clew_nl2sql.command"  # a part of the command line, in another distri
 # Lowest first. A new module or package of clew gets its place here.
 LAYERS = """
 errors error_text
-graph_warnings
+graph_warnings error_links
 state
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages

@@ -25,6 +25,7 @@ PUBLIC = {
     "append",
     "merge",
     "register_type",
+    "result_of",
     # graph
     "Command",
     "Context",

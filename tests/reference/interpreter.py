@@ -72,7 +72,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run. ``error`` is (type name, node); only an error of an item has a node.
+    """A finished run. ``error`` is (type name, node); only an error of an item has a node. It is what stopped the run,
+    or else the first of the ``confined`` errors.
 
     ``never_ran`` maps nodes to the inputs that they lacked. The status is "refused" when a loop cannot start: there is
     no run then.
@@ -88,6 +89,7 @@ class Outcome:
     pending: dict[str, Pending]
     never_ran: dict[str, tuple[str, ...]]
     visits: dict[str, int]
+    confined: tuple[Error, ...] = ()
 
     @property
     def paths(self) -> list[list[str]]:
@@ -329,7 +331,7 @@ def settled(run: Run, items: list[Item], on_error: str) -> tuple[list[Item], lis
         try:
             merged(run, items)
         except Conflict:
-            return items, [*errors, ("ConflictError", None)], False
+            return items, [("ConflictError", None), *errors], False
         except RefusedItem as refused:
             failed = replace(refused.item, update={}, decision=None, error=type(refused.error).__name__)
             items = [failed if item is refused.item else item for item in items]
@@ -484,7 +486,8 @@ def interpret(
         return Outcome("refused", ("InputError", None), (), {}, {}, {}, False, {}, {}, {})
     run = start(graph, given, layout)
     chain: list[tuple[Item, ...]] = []
-    errors: list[Error] = []
+    errors: list[Error] = []  # those that stop the run
+    confined: list[Error] = []
     while True:
         if changes and len(chain) in changes:
             change_by_hand(run, changes[len(chain)])
@@ -496,9 +499,10 @@ def interpret(
             break
         items = [item for name in nodes for item in execute(run, name)]
         items, new, is_committed = settled(run, items, on_error)
-        errors += new
         if not is_committed:
+            errors += new
             break
+        confined += new
         commit(run, items)
         chain.append(tuple(items))
     assert nodes or not due(run), f"deadlock: {due(run)} are due and each waits"
@@ -507,7 +511,7 @@ def interpret(
         errors.append(("StalledError", None))
     return Outcome(
         status="failed" if errors else "completed",
-        error=errors[0] if errors else None,
+        error=next(iter([*errors, *confined]), None),
         chain=tuple(chain),
         values=run.values,
         versions=run.versions,
@@ -516,6 +520,7 @@ def interpret(
         pending=pending,
         never_ran={n: lacks(run, graph.node(n), {}) for n in graph.names if not run.visits[n]},
         visits=run.visits,
+        confined=tuple(confined),
     )
 
 

@@ -91,7 +91,7 @@ def test_a_failed_run_goes_on_where_it_failed(store: Store) -> None:
         return b + 1
 
     engine = Engine(Graph([first, second]), store=store)
-    result = engine.run({"a": 1}, run_id="r")
+    result = engine.run({"a": 1}, run_id="r", check=False)
     assert (result.status, str(result.error)) == ("failed", "down")
     assert [row.run_id for row in engine.runs(status="failed")] == ["r"]
     assert isinstance(engine.result("r").error, OSError)
@@ -115,8 +115,8 @@ def test_a_call_that_failed_is_made_again_when_the_run_is_resumed(store: Store) 
         return int(ctx.record("call", call))
 
     engine = Engine(Graph([ask]), store=store)
-    assert str(engine.run({"a": 1}, run_id="r").error) == "down"
-    assert str(engine.resume("r").error) == "still down"
+    assert str(engine.run({"a": 1}, run_id="r", check=False).error) == "down"
+    assert str(engine.resume("r", check=False).error) == "still down"
     assert engine.resume("r")["b"] == 42
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -14,10 +14,11 @@ import msgspec
 from clew import Engine, RunResult
 from clew.cli.output import CommandError, command, count, plain, plain_values, say_json, say_line, say_values
 from clew.cli.progress import progress
+from clew.engine.records import Failure
 from clew.error_text import line_of
 from clew.errors import EncodeError, StoreUnavailableError
 from clew.runtime.events import Listener
-from clew.runtime.review.json_documents import error_json
+from clew.runtime.review.json_documents import error_json, failure_json
 
 Make = Callable[[tuple[Listener, ...]], Engine]
 Drive = Callable[[Engine], RunResult]
@@ -53,7 +54,7 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
         say_json(result_json(result))
     else:
         say_result(result)
-    return 0 if result.status in ("completed", "waiting") else 1
+    return 0 if result.status in ("completed", "waiting") and result.error is None else 1
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
@@ -64,6 +65,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
         "steps": result.last_step,
         "values": plain_values(result.values),
         "error": None if result.error is None else error_json(result.error),
+        "failures": [failure_json(failure) for failure in result.failures],
         "questions": [
             {"path": q.path, "node": q.node, "step": q.step, "question": plain(q.question)}
             for q in result.questions
@@ -89,10 +91,6 @@ def say_result(result: RunResult) -> None:
             traceback.print_exception(error)
         reason = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
         what = f"run {run_id!r} failed after step {result.last_step}: {reason}"
-        if result.state.position.failed:  # the run continued after the failure and has ended
-            raise CommandError(
-                what, f"fix it, then rerun the affected nodes with: {command('rerun', run_id)}", code=1
-            )
         raise CommandError(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
     what = "is waiting for an answer" if result.status == "waiting" else result.status
     say_line(f"run {run_id} {what} after {count(result.last_step, 'step')}")
@@ -107,6 +105,21 @@ def say_result(result: RunResult) -> None:
         say_line(f"resume it with: {command('resume', run_id)}")
     else:
         say_values(result.values)
+        say_failures(result.failures)
+        if result.error is not None:  # confined: the run continued after the failure
+            failed = sum(not failure.rescued for failure in result.failures)
+            raise CommandError(
+                f"run {run_id!r} completed, but {count(failed, 'item')} failed",
+                f"fix it, then rerun the affected nodes with: {command('rerun', run_id)}",
+                code=1,
+            )
+
+
+def say_failures(failures: Iterable[Failure]) -> None:
+    """Print one line for each failure: its place and its error."""
+    for failure in failures:
+        what = "rescued" if failure.rescued else "failed"
+        say_line(f"{what}: {failure}: {line_of(failure.error)}")
 
 
 def _text(question: Any) -> str:

@@ -237,13 +237,13 @@ class Chain:
         return None if record is None else Ran(record.step, record.output_versions)
 
     def failures(self) -> list[tuple[tuple[int, ...], Failure]]:
-        """Return the confined failures of the chain, in order."""
+        """Return the confined and rescued failures of the chain, in order."""
         index = self.program.index
         return [
             ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), failure)
             for step in self.steps
             for outcome in step.outcomes
-            if (failure := outcome.failure(step)) is not None
+            for failure in outcome.failures_in(step)
         ]
 
     def executions(self) -> Iterator[NodeExecution]:

@@ -257,8 +257,6 @@ class OpenStep:
         batch.open_step = void = OpenStep(frame, self.number, self.working_state)
         void.batches[number] = batch
         void.drop()
-        if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
-            frame.failed.discard(batch.node.name)
         size = len(batch.order)
         frame.failures = [pair for pair in frame.failures if pair[0][:size] != batch.order]
         frame.questions = {o: asked for o, asked in frame.questions.items() if o[:size] != batch.order}
@@ -297,7 +295,6 @@ class Frame:
         "busy",
         "ended",
         "epoch",
-        "failed",
         "failures",
         "latest",
         "limit",
@@ -338,7 +335,6 @@ class Frame:
         self.unfinished: dict[str, tuple[int, ...]] = {}
         self.limit = NO_LIMIT  # after a failure: no item of a later step starts
         self.failures: list[tuple[tuple[int, ...], Failure]] = []
-        self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
         self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
         self.past: Past | None = None  # looks up runs of nodes before this frame was restored

@@ -7,15 +7,16 @@ the final values become the item's return value.
 
 A frame ends when nothing is due, after too many steps, or with a failure after which nothing can continue. Rules:
 
-- The failure of a frame is the one with the lowest (step, order), whichever happened first. Other failures of the
-  same step are reported with it. Failures of later steps depend on how far lookahead had got, so they are not reported.
+- The failure that stops a frame is the one with the lowest (step, order), whichever happened first. Other failures of
+  the same step are reported with it. Failures of later steps depend on how far lookahead had got, so they are not
+  reported. Confined and rescued failures do not stop a frame and are all reported, after those that do.
 - A failed inner frame ends once nothing in its open steps can continue. Then its item fails, and the item's own retry
-  policy decides; a new attempt begins new frames.
+  policy decides; a new attempt begins new frames. A confined failure fails an inner frame when the frame ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +26,6 @@ from clew.engine.frame import Frame, Item
 from clew.engine.program import check_values, program_of
 from clew.engine.records import Deadline, Failure, Outcome, Question, Start
 from clew.engine.working_state import WorkingState
-from clew.error_text import add_note, line_of
 from clew.errors import MaxStepsError, NodeError, StalledError
 from clew.graph import Graph, Subgraph
 from clew.state import decode, encode
@@ -33,7 +33,6 @@ from clew.state import decode, encode
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.engine.options import Order
-    from clew.graph import RetryPolicy
 
 
 def enter(machine: Machine, item: Item) -> None:
@@ -80,8 +79,7 @@ def _begin(
             apply_step(working, step, machine.options.on_conflict)
             frame.add_times(step.outcomes)
             for outcome in step.outcomes:
-                failure = outcome.failure(step)
-                if failure is not None:  # confined; it fails the frame when the frame ends
+                for failure in outcome.failures_in(step):
                     place = (step.number, program.index[outcome.node], max(outcome.index, 0))
                     frame.failures.append(((*order, *place), failure))
         return frame
@@ -116,8 +114,8 @@ def leave(machine: Machine, frame: Frame) -> None:
     times = (max(other.ended for other in frames) - busy, busy)
     failed = next((other for other in frames if other.state == "failed"), None)
     if failed is not None:
-        first = failures_of(failed)[0]
-        machine.give_up(item, first.error, *times, inside=first)
+        inside_it = failures_of(failed)
+        machine.give_up(item, inside_it[0].error, *times, inside=inside_it)
         if item.waited:
             for over in frames:
                 over.drop()
@@ -186,7 +184,10 @@ def end(machine: Machine, frame: Frame) -> None:
         )
         error = StalledError(f"the run cannot continue: {missing}")
         _fail_frame(frame, error)
-    frame.state = "failed" if frame.failures else "completed"
+    is_stopped = frame.has_failed
+    if not is_stopped and frame.owner is not None and frame.failures:
+        is_stopped = any(not failure.rescued for _, failure in frame.failures)
+    frame.state = "failed" if is_stopped else "completed"
     if frame.owner is not None:
         leave(machine, frame)
 
@@ -239,36 +240,37 @@ def check_drained(machine: Machine, frame: Frame) -> None:
 
 
 def failures_of(frame: Frame) -> tuple[Failure, ...]:
-    """Return the failure of the lowest (step, order), then the others of its step."""
+    """Return the failures of a frame: first the one that stops it, then the others, then the rescued ones."""
     if not frame.failures:
         return ()
     ordered = sorted(frame.failures, key=lambda pair: pair[0])
-    first_order, first = ordered[0]
-    step = first_order[: len(frame.order) + 1]
-    others = [
-        other for order, other in ordered[1:] if order[: len(step)] == step and other.error is not first.error
-    ]
-    return (first, *others)
+    rescued = [failure for _, failure in ordered if failure.rescued]
+    others = [pair for pair in ordered if not pair[1].rescued]
+    if not frame.has_failed:  # all are confined
+        return (*(failure for _, failure in others), *rescued)
+    depth = len(frame.order)
+    # a failure of the frame itself stops it in any case; one of an item only if it is not confined
+    own = [pair for pair in others if not pair[1].node and not pair[1].around]
+    stopping = own or [pair for pair in others if pair[0][depth] >= frame.limit]
+    order, first = stopping[0]
+    reported = [pair[1] for pair in ordered if pair[0][depth] <= order[depth]]
+    found = [each for each in reported if not each.rescued and each.error is not first.error]
+    return (first, *found, *(each for each in reported if each.rescued))
 
 
-def failure_at(
-    item: Item, error: BaseException, outcome: Outcome | None = None, *, inside: Failure | None = None
-) -> Failure:
-    """Return an error with its location: the item that raised it, or the failure `inside` it."""
-    if inside is not None and inside.error is error:
-        return msgspec.structs.replace(inside, step=item.step, around=(*inside.around, item.path))
+def failure_at(item: Item, error: BaseException, outcome: Outcome | None = None) -> Failure:
+    """Return an error with the location of the item that raised it."""
     refused = "" if outcome is None else outcome.refused
     attempt = item.attempt if outcome is None else outcome.attempt
-    return Failure(error, item.step, item.node.name, item.path, attempt, (), refused)
+    return Failure(error, item.step, item.node.name, item.path, attempt + 1, (), refused)
 
 
-def is_retryable(policy: RetryPolicy, error: Exception) -> bool:
-    """Return whether the policy allows a retry; if `retryable` itself raises, add a note and return False."""
-    try:
-        return bool(policy.retryable(error))
-    except Exception as raised:
-        add_note(error, f"clew: no retry, because retryable raised {line_of(raised)}")
-        return False
+def failures_inside(item: Item, failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    """Return failures inside a subgraph item with their location in the frame of the item."""
+    return tuple(
+        msgspec.structs.replace(failure, step=item.step, around=(*failure.around, item.path))
+        for failure in failures
+    )
 
 
 def failed_before(name: str, step: int) -> Failure:

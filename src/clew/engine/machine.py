@@ -24,16 +24,15 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import frame_lifecycle, held_results, lookahead, rejected_updates, steps
+from clew.engine import failed_attempts, frame_lifecycle, held_results, lookahead, rejected_updates, steps
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
 from clew.engine.merge import MergeFailure
-from clew.engine.options import Counters, Notification, Options, PriorWork, Status, stream
+from clew.engine.options import Counters, Notification, Options, PriorWork, Status
 from clew.engine.outcomes import read
 from clew.engine.program import Program
-from clew.engine.records import Failure, Outcome, Question, Retry, Start, Step, item_path
+from clew.engine.records import Failure, Outcome, Question, Start, Step, item_path
 from clew.engine.working_state import WorkingState
-from clew.errors import AmbiguousCallError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
 
@@ -73,13 +72,11 @@ class Machine:
         self.root = root = Frame(program, working, step=step, prefix="", order=(), owner=None)
         if prior_work is not None and prior_work.failures:
             root.failures.extend(prior_work.failures)
-        if working.failed:
-            root.failed.update(program.names[node] for node in working.failed)
-            if not root.failures:
-                root.failures.extend(
-                    ((step, node), frame_lifecycle.failed_before(program.names[node], step))
-                    for node in working.failed
-                )
+        if working.failed and all(failure.rescued for _, failure in root.failures):
+            root.failures.extend(
+                ((step, node), frame_lifecycle.failed_before(program.names[node], step))
+                for node in working.failed
+            )
         self._is_planned = False
         self._is_preview = False
 
@@ -104,7 +101,7 @@ class Machine:
         """Return the status of the run, assuming that no item executes and no retry is pending."""
         root = self.root
         if root.state != "running":
-            return "failed" if root.state == "failed" or root.failed else "completed"
+            return "failed" if root.state == "failed" else "completed"
         if root.has_failed:
             return "failed"
         return "waiting" if self.questions() else "running"
@@ -209,7 +206,7 @@ class Machine:
         path = item.path
         outcome = prior_work.finished.get(path)
         if outcome is not None and (outcome.error is None or self.options.on_error == "continue"):
-            self._accept(item, outcome)
+            self.accept(item, outcome)
             return True
         item.attempt = max(item.attempt, prior_work.attempts.get(path, 0))
         if item.node.kind == "interrupt" and not self._is_preview:
@@ -253,7 +250,7 @@ class Machine:
         """Use an outcome from elsewhere as the outcome of an item."""
         if not self._returns(item):
             return
-        self._accept(
+        self.accept(
             item,
             msgspec.structs.replace(
                 outcome,
@@ -359,7 +356,7 @@ class Machine:
         outcome = Outcome(
             item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration, cached
         )
-        self._accept(item, outcome)
+        self.accept(item, outcome)
 
     def settle_subgraph(
         self, item: Item, value: Mapping[str, Any], started: float = 0.0, duration: float = 0.0
@@ -368,7 +365,8 @@ class Machine:
         self.counters.executed += 1
         self._settle(item, value, started, duration)
 
-    def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
+    def accept(self, item: Item, outcome: Outcome) -> None:
+        """Take the outcome of an item."""
         if outcome.error is None and self.options.listening:
             self.notify(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
@@ -378,17 +376,16 @@ class Machine:
         if item.frame.program.held_nodes and held_results.is_held(item):
             held_results.hold(self, item, outcome)
         else:
-            self.place(item, outcome, failure)
+            self.place(item, outcome)
 
-    def place(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
+    def place(self, item: Item, outcome: Outcome) -> None:
         """Apply an outcome: commit it with its step, or log it as a finished item until then."""
         batch = item.batch
         open_step = batch.open_step
         frame = open_step.frame
         if outcome.error is not None:  # a confined failure
-            frame.failed.add(outcome.node)
-            found = failure or frame_lifecycle.failure_at(item, outcome.error, outcome)
-            frame.failures.append((item.order, found))
+            found = outcome.failures or (frame_lifecycle.failure_at(item, outcome.error, outcome),)
+            frame.failures += [(item.order, failure) for failure in found]
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
@@ -417,40 +414,10 @@ class Machine:
         duration: float = 0.0,
         *,
         retry: bool = True,
-        inside: Failure | None = None,
+        inside: Sequence[Failure] = (),
     ) -> None:
-        """Schedule a retry after a failed attempt, or record the failure; `inside` is one within a subgraph item."""
-        policy = item.node.policy.retry_policy
-        if self.options.listening:
-            self.notify("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
-        frame = item.frame
-        if (
-            retry
-            and policy is not None
-            and item.attempt + 1 < policy.max_attempts
-            and isinstance(error, Exception)
-            # an ambiguous call needs a person; after a mutation a retry would see different inputs
-            and not issubclass(type(error), (AmbiguousCallError, MutationError))
-            and frame_lifecycle.is_retryable(policy, error)
-        ):
-            draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
-            delay = policy.delay(item.attempt, draw * policy.base_delay)
-            item.attempt += 1
-            item.waited = True
-            self.counters.retries += 1
-            self.outbox.append(Retry(item, item.path, item.attempt, delay, error, 0.0, frame.epoch))
-            if self.options.listening:
-                self.notify("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
-            return
-        failure = frame_lifecycle.failure_at(item, error, inside=inside)
-        if self.options.on_error == "continue":
-            name, visit = item.node.name, item.batch.visit
-            outcome = Outcome(name, visit, item.label, {}, None, item.attempt, started, duration, error=error)
-            self._accept(item, outcome, failure)
-            return
-        frame_lifecycle.fail(frame, item.order, item.step, failure)
-        item.batch.stuck += 1
-        frame_lifecycle.check_drained(self, frame)
+        """Report a failed attempt, after which a retry may follow; `inside` are failures within a subgraph item."""
+        failed_attempts.give_up(self, item, error, started, duration, retry=retry, inside=inside)
 
     # -- output ----------------------------------------------------------------------------------
 
@@ -488,7 +455,7 @@ class Machine:
             )
 
     def failures(self) -> tuple[Failure, ...]:
-        """Return why the run failed: the lowest (step, order) first, then the others of its step."""
+        """Return the failures of the run: first the one that stops it, then the others, then the rescued ones."""
         return frame_lifecycle.failures_of(self.root)
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:

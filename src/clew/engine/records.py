@@ -38,18 +38,19 @@ class Outcome(msgspec.Struct, frozen=True, gc=True):
     cached: bool = False
     error: BaseException | None = None
     refused: str = ""  # the value whose reducer rejected the update, if that is the error
+    failures: tuple[Failure, ...] = ()  # rescued or inside the item; none for an `error` of the item itself
 
     @property
     def path(self) -> str:
         """Return the name of the item within its frame."""
         return item_path(self.node, self.visit, self.index)
 
-    def failure(self, step: Step) -> Failure | None:
-        """Return the failure with its location in this step, or None."""
-        if self.error is None:
-            return None
+    def failures_in(self, step: Step) -> tuple[Failure, ...]:
+        """Return the failures of the item, and those inside it, with their locations; `step` contains the item."""
+        if self.error is None or self.failures:
+            return self.failures
         path = step.prefix + self.path
-        return Failure(self.error, step.number, self.node, path, self.attempt, (), self.refused)
+        return (Failure(self.error, step.number, self.node, path, self.attempt + 1, (), self.refused),)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -147,16 +148,18 @@ class Failure(msgspec.Struct, frozen=True, eq=False):
     """An error and its location.
 
     A failure of no particular item has no node; its `path` is that of the frame. A failure inside a subgraph fails the
-    enclosing items; `around` lists them, innermost first.
+    enclosing items; `around` lists them, innermost first. A rescued failure failed nothing: the node's `rescue`
+    function returned a value in its place.
     """
 
     error: BaseException
     step: int = 0  # of the run itself, once the failure has propagated
     node: str = ""
     path: str = ""
-    attempt: int = 0
+    attempts: int = 0  # how often the node was called
     around: tuple[str, ...] = ()
     refused: str = ""  # the value whose reducer rejected the update; the node itself did not raise
+    rescued: bool = False
 
     def __str__(self) -> str:
         if not self.node:
@@ -165,7 +168,7 @@ class Failure(msgspec.Struct, frozen=True, eq=False):
             return f"the reducer of {self.refused!r} rejected the update of {self.path} in step {self.step}"
         if not self.path:  # it failed before the state that the run started from
             return f"node {self.node!r} in step {self.step}"
-        return f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempt + 1}"
+        return f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempts}"
 
 
 class Deadline(msgspec.Struct, frozen=True):

@@ -33,9 +33,8 @@ def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool
     order = (*frame.order, open_step.number, batch.number, index)
     failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error, refused=failure.value)
     path = frame.prefix + outcome.path
-    located = Failure(error, open_step.number, outcome.node, path, outcome.attempt, (), failure.value)
+    located = Failure(error, open_step.number, outcome.node, path, outcome.attempt + 1, (), failure.value)
     if machine.options.on_error == "continue":
-        frame.failed.add(outcome.node)
         frame.failures.append((order, located))
         batch.outcomes[index] = failed
         _discard_dependents(machine, frame, batch, error)

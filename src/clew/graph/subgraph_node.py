@@ -175,8 +175,6 @@ def _caller(subgraph: Subgraph, name: str) -> Callable[..., Any]:
         updates = []
         for item in subgraph.items_of(values):
             result = subgraph.graph.run(item)
-            if result.error is not None:
-                raise result.error
             updates.append(subgraph.update_of(result.state.values))
         return subgraph.gather(updates)
 

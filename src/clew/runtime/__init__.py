@@ -6,7 +6,7 @@ from clew.runtime.engine import Engine
 from clew.runtime.events import Event
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import SchedulerMetrics
-from clew.runtime.result import RunResult, SchedulerState
+from clew.runtime.result import RunResult, SchedulerState, result_of
 from clew.runtime.settings import EngineOptions
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "RunResult",
     "SchedulerMetrics",
     "SchedulerState",
+    "result_of",
 ]

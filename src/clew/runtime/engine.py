@@ -1,7 +1,8 @@
 """Engine: the facade that runs graphs and manages their runs.
 
 `RunOpener` opens runs, `RunExecution` drives them, `RunInspection` reads them. A method that runs nodes and its twin
-for event loops open the same session; only the driver differs. A failed run is returned, not raised.
+for event loops open the same session; only the driver differs. They raise the error of a failed run unless
+``check=False``.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 class Engine:
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
-    Methods that run nodes have a twin for event loops, with the prefix ``a``.
+    Methods that run nodes have a twin for event loops, with the prefix ``a``. If the run fails, they raise the error of
+    the node (`clew.result_of` gives the result behind it), and `RunCancelledError` if it is cancelled. With
+    ``check=False``, which is also an option of the engine, they return the result instead.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do.
@@ -115,17 +119,16 @@ class Engine:
         execution = self._execution
         hold = execution.new_hold(run_id)
         if thread is None and not turn:
-            return execution.drive(
-                hold, partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
-            )
+            opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
+            return execution.drive(hold, opening, check)
         for pause in pauses(turn):
             try:
-                return execution.drive(hold, self._turn(thread, values, hold, turn))
+                return execution.drive(hold, self._turn(thread, values, hold, turn), check)
             except ThreadBusyError:
                 if hold.session is not None:
                     raise  # a node raised it
             time.sleep(pause)
-        return execution.drive(hold, self._turn(thread, values, hold, turn))
+        return execution.drive(hold, self._turn(thread, values, hold, turn), check)
 
     async def arun(
         self,
@@ -133,6 +136,7 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        check: bool | None = None,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
@@ -142,15 +146,15 @@ class Engine:
         hold = execution.new_hold(run_id)
         if thread is None and not turn:
             opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-            return await execution.adrive(hold, opening, at_once=True)
+            return await execution.adrive(hold, opening, check, at_once=True)
         for pause in pauses(turn):
             try:
-                return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+                return await execution.adrive(hold, self._turn(thread, values, hold, turn), check)
             except ThreadBusyError:
                 if hold.session is not None:
                     raise  # a node raised it
             await asyncio.sleep(pause)
-        return await execution.adrive(hold, self._turn(thread, values, hold, turn))
+        return await execution.adrive(hold, self._turn(thread, values, hold, turn), check)
 
     def _turn(
         self, thread: str | None, values: Values | None, hold: Hold, options: TurnOptions
@@ -171,7 +175,7 @@ class Engine:
     def _resume_here(self, run_id: str) -> None:
         """Resume a run in this thread, which is not one of an event loop."""
         hold = Hold(run_id)
-        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False))
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False), False)
 
     def thread(self, name: str) -> Thread:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
@@ -201,13 +205,14 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
+        check: bool | None = None,
     ) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
 
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
         _outside_loop("stream", "astream")
-        return self._handles.stream(values, run_id, answer, answers, resume)
+        return self._handles.stream(values, run_id, answer, answers, resume, check)
 
     async def astream(
         self,
@@ -217,9 +222,10 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
+        check: bool | None = None,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
-        events = self._handles.astream(values, run_id, answer, answers, resume)
+        events = self._handles.astream(values, run_id, answer, answers, resume, check)
         try:
             async for event in events:
                 yield event
@@ -233,12 +239,13 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
     ) -> RunResult:
         """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
         _outside_loop("resume", "aresume")
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def aresume(
         self,
@@ -247,11 +254,12 @@ class Engine:
         answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        check: bool | None = None,
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def fork(
         self,
@@ -263,6 +271,7 @@ class Engine:
         run_id: str | None = None,
         thread: str | None = None,
         path: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values.
 
@@ -272,7 +281,7 @@ class Engine:
         _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._forked, parent, path, step, values, thread, hold)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def afork(
         self,
@@ -284,11 +293,12 @@ class Engine:
         run_id: str | None = None,
         thread: str | None = None,
         path: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         opening = partial(self._forked, parent, path, step, values, thread, hold)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def _forked(
         self,
@@ -307,21 +317,33 @@ class Engine:
         return fork_inside(opener, parent, path, step, values, hold.run_id, hold.owner, move)
 
     def rerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """Run again from the start, with changed values or code, and reuse the results that are still valid."""
         _outside_loop("rerun", "arerun")
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
-        return self._execution.drive(hold, opening)
+        return self._execution.drive(hold, opening, check)
 
     async def arerun(
-        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+        self,
+        parent: str,
+        /,
+        *,
+        values: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        check: bool | None = None,
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
-        return await self._execution.adrive(hold, opening)
+        return await self._execution.adrive(hold, opening, check)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""

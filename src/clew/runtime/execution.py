@@ -19,6 +19,7 @@ from clew.errors import (
     ClewError,
     CommitConflictError,
     EncodeError,
+    InputError,
     RunOwnedError,
     RunStateError,
     StoreError,
@@ -47,6 +48,15 @@ Opening = Callable[..., Session | RunResult]
 """Opens a run, or returns its result if it is finished."""
 
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
+
+
+def _raise_error(result: RunResult) -> None:
+    if result.status == "failed" or result.status == "cancelled":
+        result.raise_for_error()
+
+
+def _ignore_error(result: RunResult) -> None:
+    pass
 
 
 class RunExecution:
@@ -116,8 +126,22 @@ class RunExecution:
                 del self._resuming[mine]
         return found if isinstance(found, Session) else self._inspection.result_so_far(found)
 
-    def drive(self, hold: Hold, opening: Opening) -> RunResult:
-        """Open a run, drive it and end it, in the caller's thread."""
+    def check_of(self, check: bool | None) -> Callable[[RunResult], None]:
+        """Return the function that raises the error of a result, or does nothing, given the argument of a method."""
+        if check is None:
+            check = self._settings.check
+        elif not isinstance(check, bool):
+            raise InputError(f"check must be True or False, got {check!r}")
+        return _raise_error if check else _ignore_error
+
+    def drive(self, hold: Hold, opening: Opening, check: bool | None = None) -> RunResult:
+        """Open a run, drive it and end it, in the caller's thread; raise its error if it is to be checked."""
+        checked = self.check_of(check)
+        result = self._drive(hold, opening)
+        checked(result)
+        return result
+
+    def _drive(self, hold: Hold, opening: Opening) -> RunResult:
         try:
             opened = opening()
             if isinstance(opened, RunResult):
@@ -141,8 +165,16 @@ class RunExecution:
             self.free(hold, error)
             raise
 
-    async def adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
+    async def adrive(
+        self, hold: Hold, opening: Opening, check: bool | None = None, *, at_once: bool = False
+    ) -> RunResult:
         """`drive` on the running event loop, which never waits for the store."""
+        checked = self.check_of(check)
+        result = await self._adrive(hold, opening, at_once)
+        checked(result)
+        return result
+
+    async def _adrive(self, hold: Hold, opening: Opening, at_once: bool) -> RunResult:
         off_loop = self.elsewhere()
         try:
             if off_loop is None:
@@ -199,18 +231,17 @@ class RunExecution:
                 self._off_loop = OffLoop(is_quick=is_quick)
         return self._off_loop
 
-    def steps_of(self, session: Session) -> Generator[None, None, None]:
-        """Drive a session in the caller's thread, pausing whenever there may be events."""
+    def steps_of(self, session: Session) -> Generator[None, None, RunResult]:
+        """Drive a session in the caller's thread, pausing whenever there may be events; return its result."""
         self.begin(session)
         try:
             yield from BlockingDriver(session, inline=False).drive()
         except EncodeError as error:
-            conclude(self._refusing(session, error))
+            return conclude(self._refusing(session, error))
         except BaseException as error:
             conclude(self.ending(session, error))
             raise
-        else:
-            conclude(self.ending(session))
+        return conclude(self.ending(session))
 
     def begin(self, session: Session) -> None:
         self._live[session.run_id] = session

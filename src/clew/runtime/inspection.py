@@ -29,6 +29,7 @@ from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
 from clew.state import GraphState
 from clew.stores import RunRow, Store
+from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
     from clew.engine.records import WorkItem
@@ -68,7 +69,9 @@ class RunInspection:
             log.start,
             totals=lambda: run.whole().totals(run.graph),
         )
-        result.failures, result.questions = log.row.failures, tuple(log.questions)
+        if log.row.status != "running":
+            result.failures = log.row.failures
+        result.questions = tuple(log.questions)
         return result
 
     def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
@@ -243,4 +246,4 @@ class RunInspection:
             root = machine.root
             return log.chain(program).state_of(root.working_state, root.step)
 
-        return RunResult(run_id, machine, status, state, totals=totals)
+        return RunResult(run_id, machine, status, state, totals=totals, is_stored=self._store is not NOWHERE)

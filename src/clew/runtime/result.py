@@ -1,4 +1,9 @@
-"""The result of a run: its status, values, failures, questions and metrics."""
+"""The result of a run: its status, values, failures, questions and metrics.
+
+A method that runs nodes raises the error of a failed run (`raise_for_error`) unless ``check=False``. The exception is
+the node's own, with its type and traceback. It gets one note, which names the run, the place and the call that
+continues the run; `result_of` returns the result behind it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,8 @@ from clew.engine.blockers import blockers
 from clew.engine.machine import Machine
 from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
-from clew.error_text import line_of, safely
+from clew.error_links import link, linked_result
+from clew.error_text import line_of, native, safely, set_native
 from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
 from clew.runtime.log.metrics import SchedulerMetrics, Totals, totals_of
@@ -30,9 +36,23 @@ class SchedulerState(msgspec.Struct, frozen=True):
 
 
 class RunResult:
-    """The result of a run, or its progress so far: ``status`` is completed, failed, waiting or cancelled."""
+    """The result of a run, or its progress so far: ``status`` is completed, failed, waiting or cancelled.
 
-    __slots__ = ("_machine", "_state", "_totals", "failures", "questions", "run_id", "status")
+    `failures` lists every failure with its node, path and attempts: those that stopped the run or were confined
+    (``on_error="continue"``), then those that a ``rescue`` function replaced.
+    """
+
+    __slots__ = (
+        "_is_stored",
+        "_machine",
+        "_state",
+        "_totals",
+        "_traceback",
+        "failures",
+        "questions",
+        "run_id",
+        "status",
+    )
 
     def __init__(
         self,
@@ -42,19 +62,49 @@ class RunResult:
         state: Callable[[], GraphState],
         *,
         totals: Callable[[], Totals],
+        is_stored: bool = True,
     ) -> None:
         self.run_id = run_id
         self.status: Status = status
-        self.failures: tuple[Failure, ...] = machine.failures() if status == "failed" else ()
+        self.failures: tuple[Failure, ...] = machine.failures() if machine.root.failures else ()
         self.questions: tuple[Question, ...] = machine.questions() if status in ("waiting", "failed") else ()
         self._machine = machine
         self._state: GraphState | Callable[[], GraphState] = state
         self._totals = totals
+        self._is_stored = is_stored
+        self._traceback: tuple[Any] | None = None  # of the error, before it was raised the first time
 
     @property
     def error(self) -> BaseException | None:
-        """The first exception in `failures`, or None."""
-        return self.failures[0].error if self.failures else None
+        """The first exception in `failures` that was not rescued, or None."""
+        return self.failures[0].error if self.failures and not self.failures[0].rescued else None
+
+    def raise_for_error(self) -> None:
+        """Raise the error of a failed run, the first confined error of a completed one, or RunCancelledError.
+
+        Return if there is no error, or if the run waits.
+        """
+        error = self.error
+        if self.status == "cancelled":
+            error = RunCancelledError(f"run {self.run_id!r} was cancelled")
+            link(error, f"run {self.run_id!r} stopped after step {self.last_step}; {self._next_call()}", self)
+            raise error
+        if error is None:
+            if self.status == "failed":
+                raise RunFailedError(f"run {self.run_id!r} failed, and its error cannot be read")
+            return
+        # each raise adds frames to the traceback: begin with the node's own
+        self._traceback = self._traceback or (native(error, "__traceback__"),)
+        set_native(error, "__traceback__", self._traceback[0])
+        link(error, f"run {self.run_id!r} failed: {self.failures[0]}; {self._next_call()}", self)
+        raise error
+
+    def _next_call(self) -> str:
+        if not self._is_stored:
+            return "it is not stored; to continue runs after a failure, use Engine(graph, store=...)"
+        if self.status == "completed":
+            return f"run the failed nodes again with engine.rerun({self.run_id!r})"
+        return f"continue it with engine.resume({self.run_id!r})"
 
     @property
     def state(self) -> GraphState:
@@ -109,7 +159,7 @@ class RunResult:
             pass
         if self.error is not None:
             raise RunFailedError(
-                f"run {self.run_id!r} failed before it produced {name!r}: {line_of(self.error)} ({self.failures[0]})"
+                f"run {self.run_id!r} did not produce {name!r}: {line_of(self.error)} ({self.failures[0]})"
             ) from self.error
         if self.status == "waiting":
             asked = ", ".join(question.path for question in self.questions)
@@ -147,6 +197,15 @@ class RunResult:
 
 def _steps(number: int) -> str:
     return "1 step" if number == 1 else f"{number} steps"
+
+
+def result_of(error: BaseException) -> RunResult | None:
+    """Return the result of the run that raised this exception; None if no run did.
+
+    If several runs raised it, one inside the other, it is the result of the outermost one.
+    """
+    found: RunResult | None = linked_result(error)
+    return found
 
 
 def scheduler_state(

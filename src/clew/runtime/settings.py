@@ -42,6 +42,7 @@ class EngineOptions(ScheduleOptions, total=False):
     """The options of an engine, as keyword arguments."""
 
     executor: Executor | None
+    check: bool
     max_steps: int
     durability: Durability
     lease: float
@@ -69,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     on_error: OnError = "stop"
     on_conflict: OnConflict = "error"
     on_ambiguous: OnAmbiguous = "retry"
+    check: bool = True
     check_mutation: bool = False
     durability: Durability = "sync"
     lease: float = 30.0
@@ -112,7 +114,7 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
             raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
         if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise DefinitionError(f"seed must be an int or None, got {value!r}")
-        if name in ("check_mutation", "publish") and not isinstance(value, bool):
+        if name in ("check", "check_mutation", "publish") and not isinstance(value, bool):
             raise DefinitionError(f"{name} must be True or False, got {value!r}")
         if name == "import_string" and not isinstance(value, str):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")

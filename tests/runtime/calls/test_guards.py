@@ -55,7 +55,7 @@ def test_a_reducer_that_edits_in_place_is_refused(items: int) -> None:
     def find(i: int) -> list[int]:
         return [i]
 
-    result = Graph([fan, find], state=Growing).run(n=items)
+    result = Graph([fan, find], state=Growing).run({"n": items}, check=False)
     assert isinstance(result.error, OutputError)
     assert "of 'found' modified the current value in place" in str(result.error)
     assert "return a new value" in str(result.error)
@@ -155,7 +155,7 @@ def test_a_run_that_goes_on_after_a_confined_failure_has_an_error() -> None:
     graph = Graph([bad, fine])
     state = Engine(graph, on_error="continue").run({"x": 1}).state
     result = Graph([bad, fine]).run(GraphState.from_checkpoint(state.to_checkpoint()))
-    assert result.status == "failed"
+    assert result.status == "completed"
     assert isinstance(result.error, NodeError)
     assert str(result.error).startswith("node 'bad' failed before the state that this run started from")
 
@@ -168,7 +168,7 @@ def test_a_retryable_function_that_raises_does_not_hide_the_error() -> None:
     def fails(x: int) -> int:
         raise ValueError("original")
 
-    result = Graph([fails]).run(x=1)
+    result = Graph([fails]).run({"x": 1}, check=False)
     assert (result.status, str(result.error)) == ("failed", "original")
     assert any("retryable raised ZeroDivisionError: in retryable" in note for note in result.error.__notes__)
 
@@ -176,7 +176,7 @@ def test_a_retryable_function_that_raises_does_not_hide_the_error() -> None:
 def test_an_executor_that_takes_no_work_fails_the_node() -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
-    result = Graph([t1, t2]).run({"x": 1}, executor=executor)
+    result = Graph([t1, t2]).run({"x": 1}, executor=executor, check=False)
     assert result.status == "failed"
     assert "cannot schedule new futures" in str(result.error)
 
@@ -197,7 +197,7 @@ def test_an_attempt_that_is_over_makes_no_recorded_call() -> None:
         finally:
             ended.set()
 
-    assert Graph([late]).run(x=1).status == "failed"
+    assert Graph([late]).run({"x": 1}, check=False).status == "failed"
     go_on.set()
     assert ended.wait(60)
     assert calls == []
@@ -209,7 +209,7 @@ def test_what_is_mapped_over_has_an_order(elements: object) -> None:
     def twice(a: str) -> str:
         return a * 2
 
-    result = Graph([Graph([twice], name="g").map_over("a")]).run(a=elements)
+    result = Graph([Graph([twice], name="g").map_over("a")]).run({"a": elements}, check=False)
     assert isinstance(result.error, InputError)
     assert "mapped input 'a'" in str(result.error)
 
@@ -259,7 +259,7 @@ from clew import Graph, node
 @node(output="y", timeout=0.05)
 def stuck(x):
     threading.Event().wait(600)
-print(Graph([stuck]).run(x=1).status)
+print(Graph([stuck]).run({"x": 1}, check=False).status)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True

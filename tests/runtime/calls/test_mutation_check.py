@@ -18,7 +18,9 @@ from clew.errors import MutationError
 
 
 def checked(function: Any, value: Any, **options: Any) -> Any:
-    return Graph([node(function, name="f", output="n", **options)]).run({"docs": value}, check_mutation=True)
+    return Graph([node(function, name="f", output="n", **options)]).run(
+        {"docs": value}, check_mutation=True, check=False
+    )
 
 
 def sync(docs: list[int]) -> int:
@@ -82,7 +84,7 @@ def test_a_node_that_reads_the_whole_state_is_named_too() -> None:
         state["docs"].append(1)
         return 1
 
-    result = Graph([reads_all]).run({"docs": [], "other": [1]}, check_mutation=True)
+    result = Graph([reads_all]).run({"docs": [], "other": [1]}, check_mutation=True, check=False)
     assert named(result.error, "docs", "reads_all", "reads_all#0")
 
 
@@ -97,7 +99,7 @@ def test_a_node_with_a_schema_that_reads_the_whole_state_is_named_too() -> None:
         state.docs.append(1)
         return 1
 
-    result = Graph([reads_all], state=State).run({"docs": []}, check_mutation=True)
+    result = Graph([reads_all], state=State).run({"docs": []}, check_mutation=True, check=False)
     assert named(result.error, "docs", "reads_all", "reads_all#0")
 
 
@@ -154,7 +156,7 @@ def test_what_cannot_be_compared_is_not_checked() -> None:
 
 def test_nodes_beside_each_other_are_checked() -> None:
     nodes = [node(sync, name="f", output="f"), node(lambda docs: 1, name="g", output="g")]
-    assert isinstance(Graph(nodes).run({"docs": []}, check_mutation=True).error, MutationError)
+    assert isinstance(Graph(nodes).run({"docs": []}, check_mutation=True, check=False).error, MutationError)
 
 
 # -- the guard, which is always on -----------------------------------------------------------------------
@@ -177,11 +179,11 @@ def driven(driver: str, graph: Graph, values: dict[str, Any], **options: Any) ->
     """Run a graph in one of the ways in which an item can be called."""
     engine = Engine(graph, **options)
     if driver == "run":
-        return engine.run(values)
+        return engine.run(values, check=False)
     if driver == "arun":
-        return asyncio.run(engine.arun(values))
+        return asyncio.run(engine.arun(values, check=False))
     run_id = "streamed"
-    for _ in engine.stream(values, run_id=run_id):
+    for _ in engine.stream(values, run_id=run_id, check=False):
         pass
     return engine.result(run_id)
 
@@ -230,7 +232,7 @@ def test_every_container_is_watched(driver: str, value: Any, change: Any) -> Non
 
 
 def test_the_input_that_changed_is_named_among_several() -> None:
-    result = Graph([node(more_than_one, name="f", output="n")]).run(docs=[1], other=[])
+    result = Graph([node(more_than_one, name="f", output="n")]).run({"docs": [1], "other": []}, check=False)
     assert named(result.error, "other", "f", "f#0")
 
 
@@ -263,15 +265,17 @@ def test_it_is_noticed_when_the_node_asked() -> None:
         docs.append(1)
         return ctx.interrupt("?")
 
-    assert isinstance(Graph([node(ask, name="f")]).run(docs=[]).error, MutationError)
+    assert isinstance(Graph([node(ask, name="f")]).run({"docs": []}, check=False).error, MutationError)
 
 
 def test_an_error_of_a_node_that_changed_nothing_is_its_own() -> None:
     def fail(docs: list[int]) -> int:
         raise OSError("gone")
 
-    assert isinstance(Graph([node(fail, name="f")]).run(docs=[1]).error, OSError)
-    assert isinstance(asyncio.run(Graph([node(fail, name="f")]).arun(docs=[1])).error, OSError)
+    assert isinstance(Graph([node(fail, name="f")]).run({"docs": [1]}, check=False).error, OSError)
+    assert isinstance(
+        asyncio.run(Graph([node(fail, name="f")]).arun({"docs": [1]}, check=False)).error, OSError
+    )
 
 
 def test_bound_values_and_defaults_are_not_watched() -> None:
@@ -298,7 +302,7 @@ def test_a_payload_is_watched() -> None:
         item.append(1)
         return 1
 
-    result = Graph([scatter, work]).run(docs=[5])
+    result = Graph([scatter, work]).run({"docs": [5]}, check=False)
     assert named(result.error, "item", "work", "work#0[0]")
 
 
@@ -309,8 +313,8 @@ def test_of_a_whole_state_sixty_four_fields_are_watched() -> None:
         return 1
 
     values: dict[str, Any] = {"which": "v0", **{f"v{i}": [] for i in range(100)}}
-    assert isinstance(Graph([reads_all]).run(values).error, MutationError)
-    assert isinstance(Graph([reads_all]).run({**values, "which": "v62"}).error, MutationError)
+    assert isinstance(Graph([reads_all]).run(values, check=False).error, MutationError)
+    assert isinstance(Graph([reads_all]).run({**values, "which": "v62"}, check=False).error, MutationError)
     assert Graph([reads_all]).run({**values, "which": "v63"}).status == "completed"
 
 
@@ -320,7 +324,7 @@ def test_with_the_check_a_list_that_cannot_be_compared_is_still_guarded() -> Non
 
 def test_a_node_inside_a_subgraph_is_guarded() -> None:
     inner = Graph([node(quick, name="f", output="n")], name="inner")
-    assert named(Graph([inner.as_node()]).run(docs=[]).error, "docs", "f", "inner#0/f#0")
+    assert named(Graph([inner.as_node()]).run({"docs": []}, check=False).error, "docs", "f", "inner#0/f#0")
 
 
 def test_what_a_node_did_not_change_is_not_held_against_it_when_another_did() -> None:
@@ -338,7 +342,7 @@ def test_what_a_node_did_not_change_is_not_held_against_it_when_another_did() ->
         both.wait(60)
         return 1
 
-    result = Graph([node(one), node(other)]).run(docs=[])
+    result = Graph([node(one), node(other)]).run({"docs": []}, check=False)
     assert named(result.error, "docs", "one", "one#0")
     beside = result.failures[1].error
     assert named(beside, "docs", "other", "other#0")

@@ -45,7 +45,7 @@ def test_cancel_stops_a_thousand_async_nodes_within_a_second() -> None:
             raise
 
     engine = Engine(Graph([fan, work]), max_concurrent_nodes=1000)
-    thread, found = in_thread(lambda: engine.run({"n": 1000}, run_id="r"))
+    thread, found = in_thread(lambda: engine.run({"n": 1000}, run_id="r", check=False))
     for _ in range(1000):
         assert running.acquire(timeout=WITHIN)
     began = time.process_time()
@@ -73,7 +73,7 @@ def test_cancel_from_another_thread_stops_an_inline_async_node(context: bool, ti
         await wait()
 
     engine = Engine(Graph([with_context if context else plain]), default_node_timeout=timeout)
-    thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r"))
+    thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r", check=False))
     assert running.wait(WITHIN)
     engine.cancel("r")
     engine.cancel("r")
@@ -97,7 +97,7 @@ def test_cancel_from_another_task_does_not_cancel_the_caller() -> None:
             engine.cancel("r")
 
         other = asyncio.create_task(cancel())
-        result = await engine.arun({"n": 1}, run_id="r")
+        result = await engine.arun({"n": 1}, run_id="r", check=False)
         await other
         task = asyncio.current_task()
         assert task is not None
@@ -117,7 +117,7 @@ def test_a_sync_node_is_told_by_its_context() -> None:
         return "stopped by itself"
 
     engine = Engine(Graph([loop, node(lambda x: x, name="after")]))
-    thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r"))
+    thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r", check=False))
     assert running.wait(WITHIN)
     engine.cancel("r")
     thread.join(WITHIN)
@@ -132,7 +132,7 @@ def test_cancel_does_not_wait_for_stuck_threads() -> None:
         hold.wait(WITHIN)
 
     engine = Engine(Graph([node(stuck, name=name, output=name) for name in "xy"]))
-    thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r"))
+    thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r", check=False))
     running.wait()
     engine.cancel("r")
     thread.join(WITHIN)
@@ -155,7 +155,7 @@ def test_a_short_way_of_steps_stops_between_two_steps() -> None:
         return "up"
 
     engine = Engine(Graph([up, again]))
-    result = engine.run({"n": 0}, run_id="r")
+    result = engine.run({"n": 0}, run_id="r", check=False)
     assert (result.status, result["n"]) == ("cancelled", 4)
 
 
@@ -173,7 +173,7 @@ def test_an_async_run_stops_between_two_steps() -> None:
         return "up"
 
     engine = Engine(Graph([up, again]))
-    result = engine.run({"n": 0}, run_id="r")
+    result = engine.run({"n": 0}, run_id="r", check=False)
     assert (result.status, result["n"]) == ("cancelled", 4)
 
 
@@ -398,5 +398,5 @@ def test_a_node_that_notices_the_cancellation_does_not_fail_the_run(tmp_path: Pa
         return int(ctx.record("double", lambda: a * 2))
 
     engine = Engine(Graph([call]), store=SQLiteStore(tmp_path / "runs.db"))
-    result = engine.run({"a": 1}, run_id="r")
+    result = engine.run({"a": 1}, run_id="r", check=False)
     assert (result.status, result.failures) == ("cancelled", ())

@@ -360,13 +360,13 @@ def test_nodes_that_need_this_process_stay_in_it(processes: Executor) -> None:
 
 
 def test_what_fails_in_another_process_fails_the_run(processes: Executor) -> None:
-    result = Graph([on_processes.fails, on_processes.here]).run({"a": 1}, executor=processes)
+    result = Graph([on_processes.fails, on_processes.here]).run({"a": 1}, executor=processes, check=False)
     assert (type(result.error), str(result.error)) == (ValueError, "no 1")
 
 
 def test_what_cannot_cross_fails_its_node_and_not_the_process(processes: Executor) -> None:
     graph = Graph([node(lambda a: a, name="local"), on_processes.here])
-    assert graph.run({"a": 1}, executor=processes).status == "failed"
+    assert graph.run({"a": 1}, executor=processes, check=False).status == "failed"
 
 
 def test_a_node_inside_a_class_is_found_by_its_path() -> None:
@@ -392,7 +392,7 @@ def test_an_executor_that_cancels_what_it_was_given_ends_the_wait() -> None:
             future.set_running_or_notify_cancel()
             return future
 
-    result = Graph([thread_of("x"), thread_of("y")]).run({"a": 1}, executor=Refusing())
+    result = Graph([thread_of("x"), thread_of("y")]).run({"a": 1}, executor=Refusing(), check=False)
     assert "node 'x' at x#0 was cancelled by its executor" in str(result.error)
 
 

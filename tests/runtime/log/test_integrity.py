@@ -176,7 +176,7 @@ def test_a_missing_finished_item_is_reported_before_it_runs_again(tmp_path: Path
         raise ValueError("no luck")
 
     engine = Engine(Graph([works, fails]), store=store)
-    assert engine.run({"x": "1"}, run_id="r").status == "failed"
+    assert engine.run({"x": "1"}, run_id="r", check=False).status == "failed"
     with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
         assert db.execute("DELETE FROM log WHERE kind = 'journal'").rowcount == 1
     with pytest.raises(StoreCorruptError, match=r"^run 'r': 1 of its 1 finished items is missing"):
@@ -205,12 +205,12 @@ def test_what_is_added_to_a_run_that_has_ended_is_no_damage(place: Place) -> Non
 
 def test_a_run_that_is_gone_on_with_has_a_new_census(place: Place) -> None:
     engine = place.engine
-    failed = engine.run({"x": "fail"}, run_id="r3")
+    failed = engine.run({"x": "fail"}, run_id="r3", check=False)
     assert failed.status == "failed"
     first = place.store.row("r3").census
     assert first is not None
     for _ in range(2):
-        assert engine.resume("r3").status == "failed"
+        assert engine.resume("r3", check=False).status == "failed"
     assert place.store.row("r3").census == {**first, "resume": 2}
     assert place.problems() == []
 
@@ -240,8 +240,8 @@ def test_what_there_was_before_a_run_was_gone_on_with_is_missed_whatever_became_
         return z
 
     engine = Engine(Graph([one, beside_two, two, three]), store=SQLiteStore(file))
-    engine.run({"x": 1}, run_id="r")
-    engine.resume("r")
+    engine.run({"x": 1}, run_id="r", check=False)
+    engine.resume("r", check=False)
     dead = left[1]
     assert (dead.row("r").status, dead.row("r").census) == ("running", {"": 1, "journal": 1})
     assert examine(dead)["damage"] == []

@@ -208,12 +208,12 @@ def failing(make: Callable[[], Exception], **options: Any) -> Graph:
 def test_its_run_fails_and_says_where(store: Store, kind: str, asynchronously: bool) -> None:
     engine = Engine(failing(ERRORS[kind]), store=store)
     if asynchronously:
-        result = asyncio.run(engine.arun({"x": 1}, run_id="r"))
+        result = asyncio.run(engine.arun({"x": 1}, run_id="r", check=False))
     else:
-        result = engine.run({"x": 1}, run_id="r")
+        result = engine.run({"x": 1}, run_id="r", check=False)
     for found in (result, engine.result("r")):
         (failure,) = found.failures
-        assert (failure.node, failure.path, failure.step, failure.attempt) == ("act", "act#0", 1, 0)
+        assert (failure.node, failure.path, failure.step, failure.attempts) == ("act", "act#0", 1, 1)
         assert name_of(failure.error)[0] == kind_of(type(ERRORS[kind]()))
         assert line_of(failure.error)
         assert repr(found)
@@ -264,12 +264,12 @@ def test_retried_confined_exported_and_imported(
 ) -> None:
     graph = failing(ERRORS[kind], retry=RetryPolicy(max_attempts=2, base_delay=0.0001))
     engine = Engine(graph, store=store, on_error=on_error)
-    assert engine.run({"x": 1}, run_id="r").failures[0].attempt == 1
+    assert engine.run({"x": 1}, run_id="r", check=False).failures[0].attempts == 2
     with closing(SQLiteStore(tmp_path / "other.db")) as other:
         there = Engine(graph, store=other, on_error=on_error)
         there.import_run(engine.export_run("r"))
         (failure,) = there.result("r").failures
-        assert (failure.path, failure.attempt) == ("act#0", 1)
+        assert (failure.path, failure.attempts) == ("act#0", 2)
 
 
 def test_another_engine_resumes_a_run_that_failed_with_an_http_error(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_another_engine_resumes_a_run_that_failed_with_an_http_error(tmp_path: P
         return "page"
 
     with closing(SQLiteStore(tmp_path / "runs.db")) as store:
-        assert Engine(Graph([fetch]), store=store).run({"x": 1}, run_id="r").status == "failed"
+        assert Engine(Graph([fetch]), store=store).run({"x": 1}, run_id="r", check=False).status == "failed"
     is_down.clear()
     with closing(SQLiteStore(tmp_path / "runs.db")) as store:
         engine = Engine(Graph([fetch]), store=store)
@@ -299,7 +299,7 @@ def test_another_engine_resumes_a_run_that_failed_with_an_http_error(tmp_path: P
 @pytest.mark.parametrize("kind", [kind for kind in ERRORS if kind != "arguments that cannot be stored"])
 def test_a_replay_raises_the_same(store: Store, kind: str, on_error: str) -> None:
     graph = failing(ERRORS[kind])
-    Engine(graph, store=store, on_error=on_error).run({"x": 1}, run_id="r")
+    Engine(graph, store=store, on_error=on_error).run({"x": 1}, run_id="r", check=False)
     report = Engine(graph, store=store).replay("r", strict=False)
     assert report.divergences == ()
     assert report.items == 2
@@ -313,13 +313,15 @@ def test_a_replay_raises_the_same(store: Store, kind: str, on_error: str) -> Non
 def test_a_replay_of_a_frozen_exception_reports_another_one(
     store: Store, on_error: str, now: Callable[[], Exception]
 ) -> None:
-    Engine(failing(lambda: Frozen(3, "cold")), store=store, on_error=on_error).run({"x": 1}, run_id="r")
+    Engine(failing(lambda: Frozen(3, "cold")), store=store, on_error=on_error).run(
+        {"x": 1}, run_id="r", check=False
+    )
     (found,) = Engine(failing(now), store=store).replay("r", strict=False).divergences
     assert (found.kind, found.path, found.step) == ("error", "act#0", 1)
 
 
 def test_a_replay_reports_a_failure_that_is_mended(store: Store) -> None:
-    Engine(failing(lambda: Frozen(3, "cold")), store=store).run({"x": 1}, run_id="r")
+    Engine(failing(lambda: Frozen(3, "cold")), store=store).run({"x": 1}, run_id="r", check=False)
     mended = Graph([node(name="first", output="one")(lambda x: 1), node(name="act", output="y")(lambda x: x)])
     (found,) = Engine(mended, store=store).replay("r", strict=False).divergences
     assert (found.kind, found.path) == ("error", "act#0")
@@ -327,7 +329,7 @@ def test_a_replay_reports_a_failure_that_is_mended(store: Store) -> None:
 
 def test_a_replay_reports_a_failure_in_another_place(store: Store) -> None:
     """The same error, and another node raises it: the one that did does not run any more."""
-    Engine(failing(lambda: Frozen(3, "cold")), store=store).run({"x": 1}, run_id="r")
+    Engine(failing(lambda: Frozen(3, "cold")), store=store).run({"x": 1}, run_id="r", check=False)
 
     @node(output="y")
     def other(x: int) -> int:
@@ -445,6 +447,6 @@ def test_a_retryable_that_raises_leaves_the_error_as_it_was(kind: str) -> None:
 
     result = failing(
         ERRORS[kind], retry=RetryPolicy(max_attempts=2, base_delay=0.1, retryable=retryable)
-    ).run({"x": 1})
+    ).run({"x": 1}, check=False)
     assert type(result.failures[0].error) is type(ERRORS[kind]())
     assert "retryable raised ZeroDivisionError" in notes_of(result.failures[0].error)[0]

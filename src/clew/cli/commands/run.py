@@ -73,6 +73,7 @@ def run(
                 durability=cast(Durability, durability),  # the engine checks both
                 on_error=cast(OnError, on_error),
                 seed=seed,
+                check=False,
             ),
             lambda engine: engine.run(given, run_id=name),
             as_json,

@@ -12,8 +12,10 @@ from clew.cli.commands.fork import step_of
 from clew.cli.commands.runs import row_json
 from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
+from clew.cli.run_output import say_failures
 from clew.error_text import line_of
 from clew.errors import UnknownRunError
+from clew.runtime.log.run_rows import opened_row
 from clew.runtime.review.json_documents import checkpoint_json
 
 _ITEMS = 40  # columns for the items of a step
@@ -67,7 +69,9 @@ def show(
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
         say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
         say_table(_TITLES, _collected(chain))
-        if about["error"] is not None:
+        failures = opened_row(row).failures
+        say_failures(failures)
+        if about["error"] is not None and not failures:  # the row is damaged
             say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
         for question in engine.result(row.run_id).questions if row.status == "waiting" else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")

@@ -1,4 +1,4 @@
-"""Streams: yield the events of a run while it executes.
+"""Streams: yield the events of a run while it executes; at the end, raise its error.
 
 Leaving a stream early, for example with `break`, cancels its run.
 """
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _STARTED: Any = None  # the first value of a stream; `start` consumes it
 
 
+Check = Callable[[Any], None]
+"""Called with the result after the last event; raises the error of the run."""
+
 Free = Callable[[BaseException], None]
 """Called if a stream is left before its run has ended, to release the run."""
 
@@ -29,18 +32,24 @@ def start(events: Generator[Event, None, None]) -> Generator[Event, None, None]:
 
 
 def from_driver(
-    driving: Generator[None, None, None], events: SimpleQueue[Event | None], free: Free
+    driving: Generator[None, None, Any], events: SimpleQueue[Event | None], free: Free, check: Check
 ) -> Generator[Event, None, None]:
     """Yield the events of a run that the caller's thread executes."""
     try:
         yield _STARTED
-        for _ in driving:
+        while True:
+            try:
+                next(driving)
+            except StopIteration as stop:
+                result = stop.value
+                break
             yield from _queued(events)
     except BaseException as error:
         driving.close()
         free(error)
         raise
     yield from _queued(events)
+    check(result)
 
 
 def _queued(events: SimpleQueue[Event | None]) -> Iterator[Event]:
@@ -51,14 +60,19 @@ def _queued(events: SimpleQueue[Event | None]) -> Iterator[Event]:
 
 
 def from_thread(
-    run: Callable[[], Any], events: SimpleQueue[Event | None], cancel: Callable[[], Any], free: Free
+    run: Callable[[], Any],
+    events: SimpleQueue[Event | None],
+    cancel: Callable[[], Any],
+    free: Free,
+    check: Check,
 ) -> Generator[Event, None, None]:
     """Yield the events of a run with async nodes, whose event loop runs in a separate thread."""
     failures: list[BaseException] = []
+    results: list[Any] = []
 
     def work() -> None:
         try:
-            run()
+            results.append(run())
         except BaseException as error:
             failures.append(error)
         finally:
@@ -79,31 +93,36 @@ def from_thread(
         raise
     if failures:
         raise failures[0]
+    check(results[0])
 
 
 async def from_task(
-    run: Coroutine[Any, Any, Any], events: asyncio.Queue[Event | None], cancel: Callable[[], Any]
+    run: Coroutine[Any, Any, Any],
+    events: asyncio.Queue[Event | None],
+    cancel: Callable[[], Any],
+    check: Check,
 ) -> AsyncGenerator[Event, None]:
     """Yield the events of a run that is a task on the caller's event loop."""
     import asyncio
 
     loop = asyncio.get_running_loop()
 
-    async def drive() -> None:
+    async def drive() -> Any:
         try:
-            await run
+            return await run
         finally:
             loop.call_soon_threadsafe(events.put_nowait, None)
 
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[Any] | None = None
     try:
         task = asyncio.ensure_future(drive())
         while (event := await events.get()) is not None:
             yield event
-        await task
+        result = await task
     finally:
         if task is not None and not task.done():
             cancel()
             task.cancel()
             await asyncio.wait([task])
         run.close()  # has an effect only if the task never started
+    check(result)

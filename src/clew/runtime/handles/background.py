@@ -230,11 +230,11 @@ class BackgroundRuns:
 
     def _work(self, job: Job, hold: Hold, opening: Callable[[], Session | RunResult]) -> None:
         try:
-            result = self._execution.drive(hold, opening)
+            result = self._execution.drive(hold, opening, False)
             while answers := self._more_answers(job, result):
                 hold = Hold(job.run_id)
                 again = partial(self._resumed, hold, job, answers)
-                result = self._execution.drive(hold, lambda again=again: job.opened(again()))
+                result = self._execution.drive(hold, lambda again=again: job.opened(again()), False)
         except BaseException as error:
             self._end(job, None, error)
         else:
@@ -255,11 +255,11 @@ class BackgroundRuns:
 
     async def _awork(self, job: Job, hold: Hold, opening: Callable[..., Any], is_new: bool) -> None:
         try:
-            result = await self._execution.adrive(hold, opening, at_once=is_new)
+            result = await self._execution.adrive(hold, opening, False, at_once=is_new)
             while answers := self._more_answers(job, result):
                 hold = Hold(job.run_id)
                 again = partial(self._resumed, hold, job, answers)
-                result = await self._execution.adrive(hold, lambda again=again: job.opened(again()))
+                result = await self._execution.adrive(hold, lambda again=again: job.opened(again()), False)
         except BaseException as error:
             self._end(job, None, error)
             if not isinstance(error, Exception):

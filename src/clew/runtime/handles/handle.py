@@ -167,7 +167,8 @@ class RunHandle:
                 waiting.job.wait(left)
             else:
                 time.sleep(waiting.delay if left is None else min(left, waiting.delay))
-        return as_run(found)
+        self._handles.execution.check_of(None)(found)
+        return found
 
     def __await__(self) -> Generator[Any, None, RunResult]:
         return self._aresult().__await__()
@@ -180,7 +181,8 @@ class RunHandle:
             off_loop = self._handles.execution.elsewhere()
             found = waiting.look() if off_loop is None else await off_loop.submit(waiting.look)
             if found is not None:
-                return as_run(found)
+                self._handles.execution.check_of(None)(found)
+                return found
             if waiting.job is None:
                 await asyncio.sleep(waiting.delay)
                 continue
@@ -256,11 +258,6 @@ class _Waiting:
         if row.status == "running" or handles.background.is_here(run_id):
             return None
         return handles.inspection.result(run_id)
-
-
-def as_run(result: RunResult) -> RunResult:
-    """Return or raise a result as `Engine.run` does."""
-    return result
 
 
 def _wake(loop: Any, callback: Callable[[], None]) -> None:

@@ -31,6 +31,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
     answer: Any = NO_ANSWER
     answers: Mapping[str, Any] | None = None
     resume: bool = False
+    check: bool | None = None
 
     @property
     def continues(self) -> bool:
@@ -80,12 +81,14 @@ class RunStreams:
     def stream(self, request: StreamRequest) -> Iterator[Event]:
         """Execute a run in the caller's thread, and yield its events."""
         execution = self._execution
+        check = execution.check_of(request.check)
         events: SimpleQueue[Event | None] = SimpleQueue()
         hold, opening = self._opening(request, events.put)
         free = partial(execution.free, hold)
         try:
             session = opening()
             if isinstance(session, RunResult):
+                check(session)
                 return iter(())  # the run has ended
             hold.session = session
             if self._opener.graph.has_async_nodes:
@@ -97,9 +100,10 @@ class RunStreams:
                         events,
                         lambda: execution.stop(session),
                         free,
+                        check,
                     )
                 )
-            return streams.start(streams.from_driver(execution.steps_of(session), events, free))
+            return streams.start(streams.from_driver(execution.steps_of(session), events, free, check))
         except BaseException as error:
             free(error)
             raise
@@ -114,9 +118,10 @@ class RunStreams:
             request, lambda event: loop.call_soon_threadsafe(queue.put_nowait, event)
         )
         events = streams.from_task(
-            execution.adrive(hold, opening, at_once=not request.continues),
+            execution.adrive(hold, opening, False, at_once=not request.continues),
             queue,
             lambda: execution.stop(hold.session),
+            execution.check_of(request.check),
         )
         try:
             async for event in events:

@@ -4,8 +4,8 @@ Bodies are JSON with values in their stored form (``clew.state.stored``): in ins
 the same order, and with large content in blobs. The body of a step is its only outcome, or a list of outcomes; with
 deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is a list: node, visit, update, start (in
 microseconds since the run was created) and duration. Optional fields follow: the single node that it chose, or an
-object with ``i`` index in a batch, ``d`` decision, ``a`` attempt, ``c`` not executed, ``e`` error, and ``r`` the value
-whose reducer rejected the update.
+object with ``i`` index in a batch, ``d`` decision, ``a`` attempt, ``c`` not executed, ``e`` error, ``r`` the value
+whose reducer rejected the update, and ``f`` failures that were rescued or happened inside the item.
 
 The digest of a step continues its chain. It covers paths, updates, deltas and decisions, in the canonical form of the
 stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are covered by the
@@ -31,7 +31,7 @@ from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.large_values import Blobs, part_kept
 from clew.runtime.log.metrics import micros
 from clew.runtime.log.records import CALL, KIND_OF, KINDS, STEP, describe_entry
-from clew.runtime.log.stored_errors import error_of, plain_error
+from clew.runtime.log.stored_errors import error_of, failure_of, plain_error, plain_failure
 from clew.state import canonical, decode, first_digest, stored_value, stored_values
 from clew.stores import LogEntry
 
@@ -124,6 +124,8 @@ class EntryEncoder:
             rest["r"] = outcome.refused
         if outcome.error is not None:
             rest["e"] = self.value(plain_error(outcome.error), "error")
+        if outcome.failures:
+            rest["f"] = self.value([plain_failure(failure) for failure in outcome.failures], "error")
         return rest
 
     def deltas(self, deltas: Mapping[str, Delta]) -> Any:
@@ -335,6 +337,7 @@ class EntryDecoder:
             cached=rest.get("c", False),
             error=error_of(rest["e"]) if "e" in rest else None,
             refused=rest.get("r", ""),
+            failures=tuple(failure_of(failure) for failure in rest.get("f", ())),
         )
 
 

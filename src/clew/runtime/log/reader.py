@@ -303,7 +303,8 @@ class StoredRun:
                 found += [
                     ((entry.n, index.get(name, -1), max(outcome.index, 0)), failure)
                     for outcome in step.outcomes
-                    if outcome.node == name and (failure := outcome.failure(step)) is not None
+                    if outcome.node == name
+                    for failure in outcome.failures_in(step)
                 ]
         return found
 

@@ -138,7 +138,7 @@ class RunLog(msgspec.Struct):
         """Return whether an item failed without an outcome in the log; a confined failure is an outcome."""
         if self.row.status != "failed":
             return False
-        return not any(failure.path in known for failure in self.row.failures)
+        return not any(failure.path in known for failure in self.row.failures if not failure.rescued)
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
         """Return the steps of the run and of its subgraphs by frame and number."""

@@ -47,7 +47,7 @@ def opened_failures(sealed: bytes, *, classes: bool = False) -> tuple[Failure, .
 
 
 def opened_row(row: RunRow, *, classes: bool = False) -> RunRow:
-    """Return a row with decoded failures and the first error; `damage` describes a problem of the row."""
+    """Return a row with decoded failures and its first error; `damage` describes a problem of the row."""
     if row.error is None and row.status in STATUSES:
         return row
     damage, error = row.damage, None
@@ -61,6 +61,6 @@ def opened_row(row: RunRow, *, classes: bool = False) -> RunRow:
             failures = opened_failures(row.error, classes=classes)
         except DecodeError as reason:
             damage = damage or f"run {row.run_id!r}: its error is damaged ({reason}); other runs can be read"
-    if failures:
+    if failures and not failures[0].rescued:
         error = failures[0].error
     return msgspec.structs.replace(row, error=error, failures=failures, damage=damage)

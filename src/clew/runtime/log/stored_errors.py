@@ -26,6 +26,7 @@ from types import MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from clew.engine.records import Failure
+from clew.error_links import LINK, is_link_note
 from clew.error_text import (
     attributes_of,
     bases_of,
@@ -58,11 +59,13 @@ class RecordedError(ClewError):
 def plain_failure(failure: Failure) -> dict[str, Any]:
     """Return a failure as plain data: its error, with its place under ``at``."""
     at: dict[str, Any] = {"step": failure.step, "node": failure.node, "path": failure.path}
-    at["attempt"] = failure.attempt
+    at["attempts"] = failure.attempts
     if failure.around:
         at["around"] = list(failure.around)
     if failure.refused:
         at["refused"] = failure.refused
+    if failure.rescued:
+        at["rescued"] = True
     return {**plain_error(failure.error), "at": at}
 
 
@@ -91,7 +94,7 @@ def _plain(error: BaseException, around: tuple[BaseException, ...]) -> dict[str,
         plain["group"] = [encodable(said), [_plain(each, inside) for each in members]]
     if not issubclass(type(error), RecordedError):
         _add_content(plain, error, inside)
-    notes = notes_of(error)
+    notes = [note for note in notes_of(error) if not is_link_note(note)]
     if notes:
         plain["notes"] = notes
     cause = native(error, "__cause__")
@@ -134,7 +137,7 @@ def _made_of(
     within: dict[str, BaseException] = {}
     is_whole = _MARK not in _namespace(type(error))
     for name, value in state.items():
-        if name == "__notes__" or not isinstance(name, str):
+        if name in ("__notes__", LINK) or not isinstance(name, str):
             continue
         if _is_error(value):
             within[name] = value
@@ -190,10 +193,10 @@ def _native(cls: type) -> Any:
 def failure_of(plain: Mapping[str, Any]) -> Failure:
     """Decode the result of `plain_failure`."""
     at = plain["at"]
-    step, attempt, around = at["step"], at["attempt"], at.get("around", [])
+    step, attempts, around = at["step"], at["attempts"], at.get("around", [])
     texts = (at["node"], at["path"], at.get("refused", ""), *around)
-    if not all(type(number) is int for number in (step, attempt)):
-        raise TypeError("the step and the attempt of a failure have to be integers")
+    if not all(type(number) is int for number in (step, attempts)):
+        raise TypeError("the step and the attempts of a failure have to be integers")
     if type(around) is not list or not all(type(text) is str for text in texts):
         raise TypeError("the node and the path of a failure have to be strings")
     return Failure(
@@ -201,9 +204,10 @@ def failure_of(plain: Mapping[str, Any]) -> Failure:
         step,
         at["node"],
         at["path"],
-        attempt,
+        attempts,
         tuple(around),
         at.get("refused", ""),
+        at.get("rescued") is True,
     )
 
 

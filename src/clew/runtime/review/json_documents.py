@@ -101,7 +101,7 @@ def error_json(error: BaseException) -> Json:
 
 
 def failure_json(failure: Failure) -> Json:
-    """Return a failure: its error, with step, node, path and attempt under ``at``."""
+    """Return a failure: its error, with step, node, path and attempts under ``at``."""
     return {key: value for key, value in plain_failure(failure).items() if key != "traceback"}
 
 

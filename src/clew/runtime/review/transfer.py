@@ -259,7 +259,7 @@ def _opened(form: Document) -> tuple[RunRow, list[Json]]:
         failures=tuple(failure_of(plain) for plain in failures),
         **{name: getattr(extra, name) for name in _ROW},
     )
-    if row.failures:
+    if row.failures and not row.failures[0].rescued:
         row.error = row.failures[0].error
     return row, failures
 
