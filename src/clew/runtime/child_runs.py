@@ -1,8 +1,8 @@
 """Child runs: a node runs another graph with `ctx.run`, and the child is as durable as its run.
 
 A child is a recorded call whose function is a run of its own, in the same store. Its row names the run that contains it
-and the place of the call (`RunRow.child_of`, `RunRow.place`). The recording in the outer run holds the id of the child;
-its values are in its own log. Everything else follows from that:
+and the place of the call (`RunRow.child_of`, `RunRow.place`). The recording in the outer run holds a digest of the
+values and the id of the child; the values themselves are in its own log. Everything else follows from that:
 
 - **Id.** The id is a hash of the outer run, the path of the item, the place of the call, the key, and a number: 0, or
   higher if the children with lower numbers have other values or another graph. The outer run of a child of a child is a
@@ -38,6 +38,7 @@ from clew.engine.program import check_values
 from clew.engine.records import Question
 from clew.errors import (
     CommitConflictError,
+    EncodeError,
     InputError,
     RunCancelledError,
     RunOwnedError,
@@ -47,7 +48,7 @@ from clew.errors import (
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.calls.ambiguity import about
-from clew.runtime.calls.children import CHILD, child_id, child_seed, request_of
+from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to, request_of
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
@@ -92,7 +93,8 @@ class ChildRun:
         values: Any,
         key: str | None,
     ) -> None:
-        self._request, self._given = request_of(graph, values, key)
+        self._given = given_to(graph, values, key)
+        self._request = self._recorded(session, item, graph, key)
         self._session = session
         self._item = item
         self._attempt = attempt
@@ -107,6 +109,15 @@ class ChildRun:
         listeners = (self._forward,) if session.listening else ()
         found = outer.for_child(graph, self._settings(), listeners, (session.run_id, self._path))
         self._execution, self._opener, self._inspection = found
+
+    def _recorded(self, session: Session, item: Item, graph: Graph, key: str | None) -> tuple[Any, ...]:
+        """Return the arguments that the call is recorded with."""
+        try:
+            return request_of(graph, self._given, key, encodes=session.writer.encodes)
+        except EncodeError as error:
+            raise EncodeError(
+                f"node {item.node.name!r} at {item.path} cannot give these values to a child: {error}"
+            ) from error
 
     def _settings(self) -> Settings:
         """Return the settings of the outer run, without what belongs to it alone."""
@@ -290,9 +301,14 @@ class ChildRun:
     # -- events ------------------------------------------------------------------------------------------
 
     def _forward(self, event: Event) -> None:
-        """Send an event of the child to the listeners of the outer run, with its path there."""
-        path = f"{self._path}/{event.path}" if event.path else self._path
-        self._session.relay(replace(event, path=path))
+        """Send an event of the child to the listeners of the outer run, with its path there.
+
+        Cursors and the numbers of published data belong to the child. Its questions are asked by the outer run.
+        """
+        if event.kind != "interrupted":
+            path = f"{self._path}/{event.path}" if event.path else self._path
+            data = {name: value for name, value in event.data.items() if name != "number"}
+            self._session.relay(replace(event, path=path, data=data, cursor=""))
 
 
 def _on_thread(work: Callable[[], T]) -> T:

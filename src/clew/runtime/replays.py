@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from clew.graph import Graph
 from clew.runtime.inspection import RunInspection
@@ -32,6 +33,11 @@ class _Children:
         """Return the last child of a run at a place."""
         found = [row.run_id for row in self._store.rows(of=run_id) if row.place == place]
         return found[-1] if found else None
+
+    def given(self, run_id: str) -> Mapping[str, Any]:
+        """Return the values that a child was given."""
+        start = RunOpener(None, self._store, self._settings, ()).runs.open(run_id).whole().start
+        return {name: start.get(name) for name in start.position.given}
 
     def _opener(self, graph: Graph) -> RunOpener:
         return RunOpener(graph, self._store, self._settings, ())

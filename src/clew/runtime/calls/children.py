@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -9,22 +10,33 @@ from clew.errors import InputError
 from clew.graph import Graph
 from clew.runtime.log.call_records import Place
 from clew.runtime.log.run_checks import input_values
-from clew.state import GraphState
+from clew.state import GraphState, stored_value
 
 CHILD = "clew.run"
 """The name of the recorded call of `ctx.run`. Its response is the id of the child."""
 
 
-def request_of(graph: Any, values: Any, key: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the recorded arguments of `ctx.run`, and the values of the child."""
+def given_to(graph: Any, values: Any, key: Any) -> dict[str, Any]:
+    """Check the arguments of `ctx.run`, and return the values of the child."""
     if not isinstance(graph, Graph):
         raise InputError(f"ctx.run expects a graph, got {graph!r}; write ctx.run(Graph([...]), values)")
     if isinstance(values, GraphState):
         raise InputError("ctx.run expects values, got a state; pass state.values")
     if key is not None and (type(key) is not str or not key):
         raise InputError(f"key must be a string that is not empty, or None, got {key!r}")
-    given = dict(input_values(graph, values))
-    return (graph.name or "", graph.structure_hash, given, key), given
+    return dict(input_values(graph, values))
+
+
+def request_of(graph: Graph, given: Mapping[str, Any], key: str | None, *, encodes: bool) -> tuple[Any, ...]:
+    """Return the recorded arguments of `ctx.run`: a digest of the values if the store encodes, else the values."""
+    return graph.name or "", graph.structure_hash, digest_of(given) if encodes else dict(given), key
+
+
+def digest_of(given: Mapping[str, Any]) -> str:
+    """Return a digest of values. Raise EncodeError if one cannot be stored."""
+    blobs: dict[str, bytes] = {}
+    stored = stored_value({name: given[name] for name in sorted(given)}, at="values", blobs=blobs)
+    return f"sha256:{sha256(stored).hexdigest()}"
 
 
 def child_id(run_id: str, path: str, place: Place, key: str | None, number: int) -> str:

@@ -14,7 +14,7 @@ from clew.engine.records import Question
 from clew.errors import ReplayMismatchError, ReplayMissingError
 from clew.graph import Graph
 from clew.runtime.calls.ambiguity import about, place_text
-from clew.runtime.calls.children import CHILD, request_of
+from clew.runtime.calls.children import CHILD, digest_of, given_to
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, now
 from clew.runtime.calls.scopes import Asking, Scope
@@ -146,15 +146,21 @@ class ReplayHost(Host):
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
     ) -> Any:
         """Replay a child, and return its recorded result."""
-        request, _ = request_of(graph, values, key)
+        given = given_to(graph, values, key)
         is_async = item.node.mode in ("async", "async_generator")
-        return (self._alater if is_async else self._child)(item, attempt, scope, graph, request)
+        return (self._alater if is_async else self._child)(item, attempt, scope, graph, given, key)
 
     async def _alater(self, *call: Any) -> RunResult:
         return self._child(*call)
 
     def _child(
-        self, item: Item, attempt: int, scope: Scope, graph: Graph, request: tuple[Any, ...]
+        self,
+        item: Item,
+        attempt: int,
+        scope: Scope,
+        graph: Graph,
+        given: dict[str, Any],
+        key: str | None,
     ) -> RunResult:
         place = item.path + about(scope.place)
         asked = [question for path, question in self._asked.items() if path.startswith(f"{place}/")]
@@ -162,16 +168,30 @@ class ReplayHost(Host):
         if recorded is None and asked:
             self._replay(place, self._children.find(self.run_id, place), graph)
             raise Asking(asked[0].question)
+        request: tuple[Any, ...] = (graph.name or "", "", given, key)
         if recorded is not None and recorded.name == CHILD:
+            self._compare(item, place, recorded, given)
             # another structure is not another call: the replay of the child reports it
-            request = (request[0], recorded.request[0][1], *request[2:])
-        if recorded is not None and recorded.error is not None:
-            self._replay(place, self._children.find(self.run_id, place), graph)
+            request = (request[0], *recorded.request[0][1:3], key)
+            if recorded.error is not None:
+                self._replay(place, self._children.find(self.run_id, place), graph)
         run_id = self._recordings.call(item, attempt, scope, CHILD, _never, request, {})
         if isawaitable(run_id):
             run_id = now(run_id)
         self._replay(place, run_id, graph)
         return self._children.result(run_id, graph)
+
+    def _compare(self, item: Item, place: str, recorded: RecordedCall, given: Mapping[str, Any]) -> None:
+        """Raise ReplayMismatchError if the values of a child differ from the recorded ones."""
+        run_id = recorded.response or self._children.find(self.run_id, place)
+        was = {} if run_id is None else self._children.given(run_id)
+        known = recorded.request[0][2]
+        if same(was, given) or (known == digest_of(given) if isinstance(known, str) else same(known, given)):
+            return
+        message = f"node {item.node.name!r} at {item.path} gives other values to its child at {place}"
+        diff = difference(was, given)
+        self._recordings.mismatches.append(("call", message, diff))
+        raise ReplayMismatchError(f"{message}\n{diff}")
 
     def _replay(self, place: str, run_id: str | None, graph: Graph) -> None:
         if run_id is not None:
@@ -183,6 +203,9 @@ class ReplayedChildren(Protocol):
 
     def find(self, run_id: str, place: str) -> str | None:
         """Return the last child of a run at a place."""
+
+    def given(self, run_id: str) -> Mapping[str, Any]:
+        """Return the values that a child was given."""
 
     def replay(self, run_id: str, graph: Graph) -> Sequence[Divergence]:
         """Replay a child; return what differs."""
