@@ -30,16 +30,21 @@ def call(a: str, ctx: Context) -> str:
 
 
 @node(output="c")
-def beside(a: str) -> str:
-    return a.upper()
+def one(b: str) -> str:
+    return b
+
+
+@node(output="other")
+def beside(b: str) -> str:
+    return b.upper()
 
 
 @node(output="d")
-def join(b: str, c: str) -> str:
-    return b + c
+def join(c: str, other: str) -> str:
+    return c + other
 
 
-LEAF = Graph([call, beside, join], name="leaf")
+LEAF = Graph([call, one, beside, join], name="leaf")
 
 
 @node(output="e")
