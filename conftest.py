@@ -13,11 +13,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from secrets import token_hex
 
 import pytest
 from hypothesis import settings
 
+from tests.posix import needs_posix
 from tests.stores.servers import PostgresServer
 
 settings.register_profile("desk", deadline=None)
@@ -26,6 +28,20 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out modules that cannot be imported without POSIX."""
+    return True if os.name != "posix" and needs_posix(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of modules that need POSIX, and skip what is marked elsewhere."""
+    for item in items:
+        if needs_posix(item.path):
+            item.add_marker("posix")
+        elif os.name != "posix" and item.get_closest_marker("posix") is not None:
+            item.add_marker(pytest.mark.skip(reason="needs POSIX"))
 
 
 @pytest.fixture(scope="session")

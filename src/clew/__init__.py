@@ -22,6 +22,7 @@ import typing as _typing
 from clew.errors import ClewError
 from clew.graph import (
     END,
+    Cache,
     Command,
     Context,
     Graph,
@@ -56,12 +57,13 @@ if _typing.TYPE_CHECKING:
         result_of,
     )
     from clew.runtime.handles.handle import RunHandle
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cache",
     "Checkpoint",
     "ClewError",
     "Command",
@@ -107,7 +109,7 @@ _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
-    "ReplayReport": "clew.runtime.review.replay",
+    "ReplayReport": "clew.runtime.review.replay_report",
     "RunHandle": "clew.runtime.handles.handle",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }

@@ -236,7 +236,11 @@ class InputError(RunError):
 
 
 class UnknownRunError(RunError, KeyError):
-    """A run, step or label does not exist."""
+    """A run, step or label does not exist. `nearest` has the ids of runs with similar names."""
+
+    def __init__(self, message: str = "", *, nearest: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.nearest = nearest
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

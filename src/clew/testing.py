@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import isfinite
 from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
@@ -20,10 +20,11 @@ from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
 from clew.runtime import Engine, RunResult, crash_points
 from clew.runtime.calls.scopes import Asking
+from clew.runtime.own_loop import run_coroutine
 from clew.stores import conformance as store_conformance
 
 if TYPE_CHECKING:
-    from clew.runtime.settings import RunOptions
+    from clew.runtime.settings import StoreOptions
     from clew.state.input_types import Values
 
 __all__ = ["Stepper", "VirtualClock", "crash_points", "random_order", "run_in_order", "store_conformance"]
@@ -69,7 +70,7 @@ class Stepper:
         *,
         run_id: str | None = None,
         workers: int | None = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[StoreOptions],
     ) -> None:
         most: Any = workers
         if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
@@ -98,7 +99,7 @@ class Stepper:
         try:
             value = session.call(item)
             if item.node.mode in ("async", "async_generator"):
-                value = asyncio.run(_awaited(value))
+                value = run_coroutine(partial(_awaited, value))
         except (Exception, Asking) as error:
             session.raised(item, attempt, error, session.clock.time(), 0.0)
         else:
@@ -155,7 +156,7 @@ def run_in_order(
     choose: Callable[[Sequence[str]], str],
     workers: int | None = None,
     run_id: str | None = None,
-    **options: Unpack[RunOptions],
+    **options: Unpack[StoreOptions],
 ) -> RunResult:
     """Run a graph; `choose` gets the paths of the running items and returns the one to complete next."""
     if not callable(choose):

@@ -183,3 +183,28 @@ def test_graph(folder: Folder, form: str, begins: str) -> None:
     said = folder.clew("graph", "flow:graph", "--format", form).stdout
     assert begins in said
     assert folder.json("graph", "flow:graph")
+
+
+def test_arrays_and_frames_are_shown_in_short_form(folder: Folder) -> None:
+    pytest.importorskip("numpy")
+    pytest.importorskip("pandas")
+    (folder.path / "arrays.py").write_text(
+        "import numpy as np, pandas as pd\n"
+        "from clew import Graph, node\n"
+        "@node(output='points')\n"
+        "def make(n):\n"
+        "    return np.arange(n * 3.0).reshape(n, 3)\n"
+        "@node(output='parts')\n"
+        "def part(points):\n"
+        "    return {'table': pd.DataFrame(points), 'first': [points[0, 0]]}\n"
+        "graph = Graph([make, part])\n"
+    )
+    for run_id, n in ("r", 1000), ("s", 2):
+        folder.clew("run", "arrays:graph", f"n={n}", "--run-id", run_id)
+    shown = folder.clew("show", "r").stdout
+    assert "ndarray float64 (1000, 3)" in shown
+    assert "DataFrame 1000×3" in shown
+    assert "$npy" not in folder.clew("show", "r", "--step", "2").stdout
+    assert "ndarray float64 (2, 3) #" in folder.clew("diff", "r", "s").stdout
+    assert folder.clew("doctor").returncode == 0
+    assert "$npy" in folder.clew("export", "s").stdout

@@ -112,6 +112,19 @@ def test_a_rerun_uses_again_what_is_unaffected(folder: Folder) -> None:
     assert folder.lines("effects.log") == ["hi"]
 
 
+def test_a_rerun_runs_the_forced_nodes(folder: Folder) -> None:
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
+    again = folder.json("rerun", "r", "--force", "call", "--run-id", "s")
+    assert (again["values"]["answer"], folder.lines("effects.log")) == ("HI!", ["hi", "hi"])
+    assert (again["metrics"]["total_nodes_executed"], again["metrics"]["total_cache_hits"]) == (1, 1)
+    last = folder.json("show", "s")["checkpoints"][-1]["clew"]
+    assert last["cached"] == ["finish#0"]
+    assert "finish#0 (cached)" in folder.clew("show", "s").stdout
+    assert folder.json("why", "s", "answer")["cached"] is True
+    wrong = folder.clew("rerun", "r", "--force", "cal", code=2)
+    assert "did you mean 'call'?" in wrong.stderr
+
+
 def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
     with folder.start("run", "flow:slow", "count=0", "pause=0.02", "--run-id", "r") as process:
         until(lambda: len(folder.lines("ticks.log")) >= 5)
@@ -196,3 +209,27 @@ def test_failures_can_be_confined(folder: Folder) -> None:
     done = folder.clew("run", "two:graph", "a=1", "--run-id", "s", code=1)
     done = folder.clew("resume", "s", "--graph", "two:graph", "--on-error", "continue", "--json", code=1)
     assert json.loads(done.stdout)["values"]["d"] == 1
+
+
+def test_failures_are_printed_with_their_place(folder: Folder) -> None:
+    (folder.path / "three.py").write_text(
+        "from clew import Graph, node\n"
+        "@node(output='b')\ndef bad(a):\n    raise ValueError('no luck')\n"
+        "@node(output='c', rescue=lambda error: 7)\ndef saved(a):\n    raise OSError('away')\n"
+        "graph = Graph([bad, saved])\n"
+        "fine = Graph([saved])\n"
+    )
+    done = folder.clew("run", "three:graph", "a=1", "--run-id", "r", "--on-error", "continue", code=1)
+    assert "failed: node 'bad' at bad#0 in step 1, attempt 1: ValueError: no luck" in done.stdout
+    assert "rescued: node 'saved' at saved#0 in step 1, attempt 1: OSError: away" in done.stdout
+    assert "clew rerun" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    shown = folder.clew("show", "r").stdout
+    assert "failed: node 'bad'" in shown
+    assert "rescued: node 'saved'" in shown
+    done = folder.clew("run", "three:fine", "a=1", "--run-id", "s", "--json")
+    (failure,) = json.loads(done.stdout)["failures"]
+    assert (failure["at"]["path"], failure["at"]["rescued"]) == ("saved#0", True)
+    done = folder.clew("run", "three:graph", "a=1", "--run-id", "t", code=1)
+    assert "ValueError: no luck (node 'bad' at bad#0 in step 1, attempt 1)" in done.stderr
+    assert "clew resume" in done.stderr

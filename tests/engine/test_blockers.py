@@ -56,7 +56,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
 
 @pytest.mark.parametrize("on_error", ["stop", "continue"])
 def test_a_failure_names_the_nodes_that_it_blocks(store: Any, on_error: Any) -> None:
-    engine = Engine(GRAPH, store=store, on_error=on_error)
+    engine = Engine(GRAPH, store=store, on_error=on_error, check=False)
     for result in (engine.run({"count": 9}, run_id="r"), engine.result("r")):
         assert [found.path for found in result.blocked["report"]] == ["work#0[3]", "work#0[5]"]
         assert set(result.blocked) == set(result.never_ran) == {"report"}
@@ -78,7 +78,7 @@ def test_a_run_that_stopped_blocks_the_nodes_beside_the_failure(store: Any) -> N
         return b
 
     for mode, blocked in (("stop", ["bad#0"]), ("continue", [])):
-        result = Engine(Graph([bad, good, later]), store=store, on_error=mode).run({"x": 1})
+        result = Engine(Graph([bad, good, later]), store=store, on_error=mode, check=False).run({"x": 1})
         assert [found.path for found in result.blocked.get("later", ())] == blocked
 
 
@@ -91,7 +91,9 @@ def test_a_failure_inside_a_subgraph_blocks_what_comes_after_the_subgraph(store:
     def later(a: int) -> int:
         return a
 
-    engine = Engine(Graph([Graph([bad], name="inside").as_node(outputs=["a"]), later]), store=store)
+    engine = Engine(
+        Graph([Graph([bad], name="inside").as_node(outputs=["a"]), later]), store=store, check=False
+    )
     (failure,) = engine.run({"x": 1}, run_id="r").blocked["later"]
     assert failure.path == "inside#0/bad#0"
     with pytest.raises(UnknownRunError, match="inside#0/bad#0"):
@@ -151,7 +153,7 @@ def test_a_node_that_failed_and_the_value_that_it_did_not_write(store: Any, on_e
     def bad(x: int) -> int:
         raise ValueError("no luck")
 
-    engine = Engine(Graph([bad]), store=store, on_error=on_error)
+    engine = Engine(Graph([bad]), store=store, on_error=on_error, check=False)
     engine.run({"x": 1}, run_id="r")
     with pytest.raises(UnknownRunError, match=r"bad#0 failed with ValueError: no luck"):
         engine.why("r", "a")

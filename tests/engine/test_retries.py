@@ -128,3 +128,31 @@ def test_an_attempt_that_is_over_is_let_fall() -> None:
     assert machine.status == "running"
     stepper.complete("flaky#0")
     assert stepper.finish()["v_flaky"] == 1
+
+
+def test_the_first_policy_that_is_about_an_error_decides() -> None:
+    policies = [
+        RetryPolicy(max_attempts=4, base_delay=10.0, jitter=0, retry_on=(OSError,)),
+        RetryPolicy(max_attempts=2, base_delay=1.0, jitter=0, factor=5.0),
+    ]
+    errors = [ConnectionError("a"), ConnectionError("b"), ValueError("c")]
+
+    @node(output="y", retry=policies)
+    def act(x: int, ctx: Context) -> int:
+        raise errors[ctx.attempt]
+
+    clock = VirtualClock()
+    result = Graph([act]).run({"x": 1}, clock=clock, check=False)
+    assert (type(result.error), result.failures[0].attempts) == (ValueError, 3)
+    assert clock.monotonic() == 30.0
+
+
+def test_a_retry_without_a_delay_waits_for_nothing() -> None:
+    @node(output="y", retry=RetryPolicy(max_attempts=3, base_delay=0))
+    def act(x: int, ctx: Context) -> int:
+        if ctx.attempt < 2:
+            raise ValueError("no")
+        return ctx.attempt
+
+    clock = VirtualClock()
+    assert (Graph([act]).run({"x": 1}, clock=clock)["y"], clock.monotonic()) == (2, 0.0)

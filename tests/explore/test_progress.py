@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_line_shows_the_counts() -> None:
     board = ExplorationProgress()
     assert board.line() == "exploring"
-    board({"states": 1200, "steps": 9000, "open": 31, "violations": 2})
+    board.counts = {"states": 1200, "steps": 9000, "open": 31, "violations": 2}
     assert board.line().startswith("exploring: 1,200 states, 9,000 transitions (")
     assert "31 open, 2 violations" in board.line()
 
@@ -41,7 +41,7 @@ def test_counts_are_reported_while_the_exploration_runs() -> None:
 def test_without_a_terminal_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    with watching(None) as watch:
+    with watching(True) as watch:
         watch({"states": 1, "steps": 1, "open": 1, "violations": 0})
     assert stderr.getvalue() == ""
 

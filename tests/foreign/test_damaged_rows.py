@@ -41,7 +41,7 @@ COLUMNS = {
     "origins": "start codes start_digest description crc",
     "steps": "body digest crc id",
     "log": "kind path n body digest crc",
-    "blobs": "digest body first last",
+    "blobs": "digest body",
 }
 DAMAGE = [(table, column) for table, columns in COLUMNS.items() for column in columns.split()]
 VERBS = [

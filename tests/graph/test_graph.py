@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.errors import GraphError, RunError
+from clew.errors import GraphError
 from clew.graph import Graph, node
 from clew.state.registry import entry_of
 from tests.messages import mentions
@@ -158,15 +158,3 @@ def test_a_topology_is_computed_once_for_the_same_names() -> None:
 def test_a_changed_graph_has_a_topology_of_its_own() -> None:
     graph = Graph([retrieve])
     assert graph.bind(client=1).topology() is not graph.topology()
-
-
-async def run_inside_a_loop() -> None:
-    Graph([retrieve]).run(query="a")
-
-
-def test_run_inside_an_event_loop_says_to_await_arun() -> None:
-    import asyncio
-
-    with pytest.raises(RunError) as caught:
-        asyncio.run(run_inside_a_loop())
-    assert mentions(str(caught.value), "run()")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clew.errors import GraphError
-from clew.graph import END, Node, NodePolicy, RetryPolicy, SideEffectPolicy, as_node, node
+from clew.graph import END, Cache, Node, NodePolicy, RetryPolicy, SideEffectPolicy, as_node, node
 from tests.messages import mentions
 
 
@@ -124,7 +124,7 @@ def test_a_node_is_no_gate() -> None:
 
 def test_defaults_of_the_options() -> None:
     made = as_node(len)
-    assert (made.after, made.eager, made.cache, made.cutoff) == ((), False, False, None)
+    assert (made.after, made.eager, made.cache, made.cutoff) == ((), False, None, None)
     assert (made.policy, made.side_effects) == (NodePolicy(), SideEffectPolicy())
 
 
@@ -133,7 +133,7 @@ def test_options() -> None:
     made = node(
         len, after=[retrieve, "plan"], eager=True, cache=True, retry=2, timeout=1.5, side_effects=effects
     )
-    assert (made.after, made.eager, made.cache) == (("retrieve", "plan"), True, True)
+    assert (made.after, made.eager, made.cache) == (("retrieve", "plan"), True, Cache())
     assert made.policy == NodePolicy(1.5, RetryPolicy(max_attempts=2))
     assert made.side_effects is effects
 

@@ -35,8 +35,8 @@ def test_at_least_one_attempt(attempts: Any) -> None:
     assert mentions(str(caught.value), "max_attempts", "1", repr(attempts))
 
 
-@pytest.mark.parametrize("delay", [0, -0.1, math.nan, math.inf, True, "1"])
-def test_a_first_delay_above_zero(delay: Any) -> None:
+@pytest.mark.parametrize("delay", [-0.1, math.nan, math.inf, True, "1"])
+def test_a_first_delay_not_below_zero(delay: Any) -> None:
     with pytest.raises(PolicyError) as caught:
         RetryPolicy(base_delay=delay)
     assert mentions(str(caught.value), "base_delay", "0", repr(delay))
@@ -58,6 +58,61 @@ def test_retryable_is_a_function() -> None:
 @pytest.mark.parametrize("attempt, delay", [(0, 1.0), (1, 2.0), (2, 4.0), (3, 5.0), (100_000, 5.0)])
 def test_delays_double_up_to_the_longest(attempt: int, delay: float) -> None:
     assert RetryPolicy(base_delay=1.0, max_delay=5.0).delay(attempt) == delay
+
+
+def test_delays_grow_by_the_factor() -> None:
+    policy = RetryPolicy(base_delay=1.0, max_delay=1000.0, factor=3.0)
+    assert [policy.delay(attempt) for attempt in range(4)] == [1.0, 3.0, 9.0, 27.0]
+    assert RetryPolicy(base_delay=2.0, factor=1.0).delay(9) == 2.0
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 100_000])
+def test_a_delay_of_zero(attempt: int) -> None:
+    assert RetryPolicy(base_delay=0).delay(attempt) == 0
+
+
+def test_the_jitter_is_by_default_the_first_delay() -> None:
+    assert RetryPolicy(base_delay=3.0).most_jitter == 3.0
+    assert RetryPolicy(base_delay=3.0, jitter=0).most_jitter == 0
+
+
+def test_the_classes_to_retry_on() -> None:
+    policy = RetryPolicy(retry_on=(OSError, KeyError), retryable=lambda error: "no" not in str(error))
+    assert policy.retries(ConnectionError("x"))
+    assert not policy.retries(ConnectionError("no"))
+    assert not policy.retries(ValueError("x"))
+    assert RetryPolicy(retry_on=OSError).retry_on == (OSError,)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"factor": 0.5},
+        {"factor": "2"},
+        {"jitter": -1},
+        {"jitter": math.inf},
+        {"retry_on": "OSError"},
+        {"retry_on": (1,)},
+        {"retry_on": [OSError]},
+    ],
+)
+def test_invalid_options_name_themselves(option: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError) as caught:
+        RetryPolicy(**option)
+    assert mentions(str(caught.value), next(iter(option)))
+
+
+def test_a_list_of_policies() -> None:
+    policies = [RetryPolicy(retry_on=(OSError,)), RetryPolicy(max_attempts=1)]
+    made = policy_of(policy=None, timeout=None, retry=policies, idempotency_key=None)
+    assert made.retry_policies == tuple(policies)
+    assert NodePolicy(retry_policy=policies).retry_policies == tuple(policies)
+    assert NodePolicy().retry_policies == ()
+    for wrong in ([], [1], "x"):
+        with pytest.raises(PolicyError):
+            policy_of(policy=None, timeout=None, retry=wrong, idempotency_key=None)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError):
+        NodePolicy(retry_policy=[1])  # type: ignore[list-item]
 
 
 def test_jitter_is_added() -> None:

@@ -98,10 +98,10 @@ class TestSchema:
         )
 
     def test_an_input_that_is_neither_declared_nor_bound(self) -> None:
-        graph = Graph([make("f", "qery", output="docs")], state=State)
+        graph = Graph([make("f", "queries", output="docs")], state=State)
         with pytest.raises(GraphError) as caught:
             graph.topology()
-        assert mentions(str(caught.value), "'f'", "'qery'", "'query'")
+        assert mentions(str(caught.value), "'f'", "'queries'", "'query'")
 
     def test_an_input_that_is_bound(self) -> None:
         graph = Graph([make("f", "client", output="docs")], state=State).bind(client=object())

@@ -22,13 +22,17 @@ LAYERS = """
 errors error_text
 graph_warnings error_links
 state
+display
+live
 graph stores/protocol stores/timer stores/lease_clock
 drawing stores/messages
 stores/kv stores/sql_rows
+stores/results
 stores/memory stores/sqlite stores/postgres stores/conformance
 stores/factory
 engine incremental
-runtime/clock runtime/events runtime/crash_points runtime/executors runtime/loader runtime/run_ids
+runtime/clock runtime/events runtime/crash_points runtime/executors runtime/loader runtime/own_loop runtime/run_ids
+runtime/progress
 runtime/settings
 runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership
@@ -52,7 +56,7 @@ explore/agent
 explore/checking
 clew
 cli/output
-cli/progress cli/plugins
+cli/plugins
 cli/values cli/options cli/dependency_graphs
 cli/run_output
 cli/derived_runs
@@ -76,7 +80,7 @@ EXCEPTIONS = {
         ("TYPE_CHECKING", "runtime/result"),
         ("TYPE_CHECKING", "runtime/settings"),
     )
-}
+} | {("clew.state.graph_state", function, "display") for function in ("__repr__", "_repr_html_")}
 
 
 class Tree:

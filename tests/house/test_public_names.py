@@ -42,6 +42,7 @@ PUBLIC = {
     "node",
     "route",
     # runs
+    "Cache",
     "Checkpoint",
     "Engine",
     "Event",

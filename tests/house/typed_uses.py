@@ -105,7 +105,7 @@ Engine(graph, executor=ThreadPoolExecutor(), default_node_timeout=None, listener
 graph.run(Struct(x=1))
 graph.run(x=1)
 assert_type(graph.run(x=1), RunResult)
-assert_type(graph.run({"x": 1}, seed=3, store="runs.db"), RunResult)
+assert_type(graph.run({"x": 1}, seed=3, store="runs.db", progress=True), RunResult)
 assert_type(engine.run({"x": 1}), RunResult)
 assert_type(graph.as_node("inner", inputs=["x"], timeout=3.0), Node)
 Stepper(graph, Data(1), seed=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -15,4 +16,7 @@ def as_if_killed(file: Path) -> SQLiteStore:
     left = file.parent / f"{number}.left"
     with closing(sqlite3.connect(file)) as there, closing(sqlite3.connect(left)) as here:
         there.backup(here)
+    large = Path(f"{file}-blobs")
+    if large.exists():
+        shutil.copytree(large, f"{left}-blobs")
     return SQLiteStore(left)

@@ -83,3 +83,10 @@ class Unreadable:
 
 def _divide() -> None:
     raise ZeroDivisionError
+
+
+@node(output="d", cache=True)
+def cached(a: int, log: str) -> int:
+    with Path(log).open("a") as file:
+        file.write("called\n")
+    return a

@@ -12,7 +12,6 @@ import pytest
 from clew import Context, Engine, Graph, GraphState, MemoryStore, Send, interrupt, node, route
 from clew.errors import (
     InputError,
-    RunError,
     RunExistsError,
     RunFailedError,
     RunStateError,
@@ -129,20 +128,6 @@ def test_a_state_with_values_that_the_graph_does_not_know_is_refused() -> None:
 def test_running_on_from_a_finished_state_does_nothing() -> None:
     result = Engine(CHAIN).run(CHAIN.run(a=1).state)
     assert (result.status, result.metrics.total_steps, result["c"]) == ("completed", 0, 20)
-
-
-@pytest.mark.parametrize("verb", ["run", "stream", "resume", "fork"])
-def test_a_blocking_verb_inside_a_loop_says_what_to_await(verb: str) -> None:
-    engine = Engine(CHAIN)
-    engine.run({"a": 1}, run_id="r")
-
-    async def inside() -> None:
-        getattr(engine, verb)("r" if verb in ("resume", "fork") else {"a": 1})
-
-    with pytest.raises(
-        RunError, match=rf"{verb}\(\) would block the running event loop; await a{verb}\(...\) instead"
-    ):
-        asyncio.run(inside())
 
 
 # -- results

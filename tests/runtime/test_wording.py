@@ -49,8 +49,8 @@ async def _aresume(engine: Engine) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_warning_points_at_the_line_of_the_user(tmp_path: Path, verb: str) -> None:
-    Engine(graph(fails=True), store=SQLiteStore(tmp_path / "runs.db")).run({"a": 1}, run_id="r")
-    engine = Engine(graph(fails=False), store=SQLiteStore(tmp_path / "runs.db"))
+    Engine(graph(fails=True), store=SQLiteStore(tmp_path / "runs.db"), check=False).run({"a": 1}, run_id="r")
+    engine = Engine(graph(fails=False), store=SQLiteStore(tmp_path / "runs.db"), check=False)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         VERBS[verb](engine)
@@ -93,7 +93,7 @@ def test_a_kind_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 
 def test_a_kind_that_only_the_census_has_is_named(tmp_path: Path) -> None:
-    engine = Engine(Graph([add]), store=SQLiteStore(tmp_path / "runs.db"))
+    engine = Engine(Graph([add]), store=SQLiteStore(tmp_path / "runs.db"), check=False)
     engine.run({"a": 1}, run_id="r")
     with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
         db.execute("""UPDATE runs SET census = '{"": 1, "parcel": 2}'""")
@@ -128,10 +128,12 @@ def test_a_changed_class_is_named_once(tmp_path: Path) -> None:
             raise ValueError("no luck")
         return str(note)
 
-    Engine(Graph([write, read]), store=SQLiteStore(tmp_path / "runs.db")).run({"a": 1}, run_id="r")
+    Engine(Graph([write, read]), store=SQLiteStore(tmp_path / "runs.db"), check=False).run(
+        {"a": 1}, run_id="r"
+    )
     (tmp_path / "mended").touch()
     register_type(make_dataclass("Note", ["text", "author"], namespace=HERE))
-    result = Engine(Graph([write, read]), store=SQLiteStore(tmp_path / "runs.db")).resume("r")
+    result = Engine(Graph([write, read]), store=SQLiteStore(tmp_path / "runs.db"), check=False).resume("r")
     assert isinstance(result.error, ClassChangedError)
     assert str(result.error).count("cannot be built") == 1
     assert result.error.missing == ("author",)
@@ -139,7 +141,7 @@ def test_a_changed_class_is_named_once(tmp_path: Path) -> None:
 
 def test_a_fork_of_a_confined_failure_names_the_node_and_no_empty_path(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
-    engine = Engine(graph(fails=True), store=store, on_error="continue")
+    engine = Engine(graph(fails=True), store=store, on_error="continue", check=False)
     engine.run({"a": 1}, run_id="r")
     (failure,) = engine.fork("r", run_id="fork").failures
     assert failure.node == "act"

@@ -66,6 +66,8 @@ class Wall:
     def monotonic(self) -> float:
         return time.time()
 
+    time = monotonic
+
 
 class Credulous(MemoryStore):
     """Believes the wall clock of whoever asks."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew import RunResult
+from clew.display import brief
 from clew_nl2sql.errors import PipelineError
 from clew_nl2sql.schemas import (
     AggregatorResponse,
@@ -99,15 +100,26 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        question = self.question if len(self.question) <= 80 else f"{self.question[:77]}..."
+        return (
+            f"<Answer to {question!r}: {self.status}, {len(self.rows)} rows of {len(self.columns)} columns>"
+        )
+
     def _repr_html_(self) -> str:
         def cells(tag: str, values: tuple[Any, ...]) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(shown(value))}</{tag}>" for value in values) + "</tr>"
+            return "<tr>" + "".join(f"<{tag}>{escape(_cell(value))}</{tag}>" for value in values) + "</tr>"
 
         rows = "".join(cells("td", row) for row in self.rows[:NOTEBOOK_ROWS])
         more = len(self.rows) - NOTEBOOK_ROWS
         left = f"<p>and {more} more rows</p>" if more > 0 else ""
         sources = "".join(f"<li>{escape(line)}</li>" for line in self.provenance)
         return f"<p>{escape(self.text)}</p><table>{cells('th', self.columns)}{rows}</table>{left}<ul>{sources}</ul>"
+
+
+def _cell(value: Any) -> str:
+    text = brief(value) if isinstance(value, bytes) else shown(value)
+    return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=str)

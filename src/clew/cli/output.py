@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
+from clew.display import UNSAFE, inline
 from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
 from clew.state.display import display_tree, has_short_form
@@ -32,23 +33,9 @@ class CommandError(Exception):
         self.code = code
 
 
-# Control characters of both ranges, DEL, line separators, lone surrogates, and marks that change the direction of text.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
 def printable(text: str) -> str:
     """Return text in which every control character but the line feed is an escape."""
     return "\n".join(map(inline, text.split("\n")))
-
-
-def inline(text: str) -> str:
-    """Return text for a place inside a line: every control character is an escape."""
-    return text if text.isprintable() else _UNSAFE.sub(_escape, text)
 
 
 def say(text: object = "", *, end: str = "\n", cut: bool = False) -> None:
@@ -175,7 +162,7 @@ def say_json(data: Any) -> None:
 def json_text(data: Any, *, indent: int | None = None) -> str:
     """Return data as JSON. Unsafe characters are JSON escapes, so parsing gives the same data."""
     written = json.dumps(data, indent=indent, ensure_ascii=False)
-    return _UNSAFE.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written)
+    return UNSAFE.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written)
 
 
 def plain(value: Any) -> Any:

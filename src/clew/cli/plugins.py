@@ -17,7 +17,8 @@ from importlib.metadata import entry_points
 
 import typer
 
-from clew.cli.output import CommandError, inline, note
+from clew.cli.output import CommandError, note
+from clew.display import inline
 from clew.error_text import line_of
 
 GROUP = "clew.commands"

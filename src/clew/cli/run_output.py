@@ -13,11 +13,11 @@ import msgspec
 
 from clew import Engine, RunResult
 from clew.cli.output import CommandError, command, count, plain, plain_values, say_json, say_line, say_values
-from clew.cli.progress import progress
 from clew.engine.records import Failure
 from clew.error_text import line_of
 from clew.errors import EncodeError, StoreUnavailableError
 from clew.runtime.events import Listener
+from clew.runtime.progress import showing
 from clew.runtime.review.json_documents import error_json, failure_json
 
 Make = Callable[[tuple[Listener, ...]], Engine]
@@ -36,8 +36,8 @@ def id_of(given: str | None, name: str) -> str:
 def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
     """Run something with progress, print the result and return the exit code."""
     try:
-        with progress() as listeners:
-            result = verb(make(listeners))
+        with showing(progress=True) as listener:
+            result = verb(make(() if listener is None else (listener,)))
     except KeyboardInterrupt:
         raise CommandError(
             f"run {run_id!r} was interrupted; finished steps are stored",

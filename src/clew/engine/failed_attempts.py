@@ -1,9 +1,15 @@
 """Failed attempts: what follows when the function of an item raised, timed out or returned an invalid value.
 
-In this order: a retry, if the policy of the node allows one; otherwise the failure is confined to the descendants of
-the node (``on_error="continue"``), or it stops the frame.
+In this order: a retry, if the policy of the node allows one; the rescue function, if the node has one; otherwise the
+failure is confined to the descendants of the node (``on_error="continue"``), or it stops the frame.
 
-These errors are final: an ambiguous call needs a person, and after a mutation a retry would see different inputs.
+A rescue is the same item with another function and the next attempt number, so that a late result of the node is
+recognized. The number does not count as an attempt: the outcome has that of the node's last one. If the process dies
+during a rescue, the resumed run makes the last attempt again. An error of the rescue fails the item; the error of the
+node is its context.
+
+These errors are final: an ambiguous call needs a person, a value without an encoding stays one, and after a mutation a
+retry would see different inputs. A rescue also leaves alone cancellations and inputs whose class has changed.
 """
 
 from __future__ import annotations
@@ -11,18 +17,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from clew.engine import frame_lifecycle
 from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.engine.records import Failure, Outcome, Retry
-from clew.error_text import add_note, line_of
-from clew.errors import AmbiguousCallError, MutationError
+from clew.error_text import add_note, line_of, native, set_native
+from clew.errors import (
+    AmbiguousCallError,
+    ClassChangedError,
+    EncodeError,
+    MutationError,
+    RunCancelledError,
+)
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.graph import RetryPolicy
 
-_FINAL = (AmbiguousCallError, MutationError)
+_FINAL = (AmbiguousCallError, EncodeError, MutationError)
+_NOT_RESCUED = (AmbiguousCallError, MutationError, RunCancelledError, ClassChangedError)
 
 
 def give_up(
@@ -38,18 +53,21 @@ def give_up(
     """Schedule a retry after a failed attempt, or record the failure; `inside` are those within a subgraph item."""
     if machine.options.listening:
         machine.notify("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
-    policy = item.node.policy.retry_policy
-    if (
-        retry
-        and policy is not None
-        and item.attempt + 1 < policy.max_attempts
-        and isinstance(error, Exception)
-        and not issubclass(type(error), _FINAL)
-        and _is_retryable(policy, error)
-    ):
+    if item.node.kind == "rescue":
+        _add_context(error, item.failures[0].error)
+    policy = _policy_for(item, error) if retry else None
+    if policy is not None and item.attempt + 1 < policy.max_attempts:
         _retry(machine, item, error, policy)
         return
     failures = frame_lifecycle.failures_inside(item, inside)
+    rescuer = item.node.rescuer
+    if rescuer is not None and isinstance(error, Exception) and not issubclass(type(error), _NOT_RESCUED):
+        found = failures or (frame_lifecycle.failure_at(item, error),)
+        item.failures = tuple(msgspec.structs.replace(each, rescued=True) for each in found)
+        item.node = rescuer
+        item.attempt += 1
+        machine.frontier.push(item)
+        return
     if machine.options.on_error == "continue":
         outcome = Outcome(
             item.node.name,
@@ -68,13 +86,14 @@ def give_up(
     frame = item.frame
     failure = failures[0] if failures else frame_lifecycle.failure_at(item, error)
     frame_lifecycle.fail(frame, item.order, item.step, failure)
+    frame.failures += [(item.order, each) for each in failures if each.rescued]
     item.batch.stuck += 1
     frame_lifecycle.check_drained(machine, frame)
 
 
 def _retry(machine: Machine, item: Item, error: BaseException, policy: RetryPolicy) -> None:
     draw = stream(machine.options.seed, item.path, item.attempt, "retry").random()
-    delay = policy.delay(item.attempt, draw * policy.base_delay)
+    delay = policy.delay(item.attempt, draw * policy.most_jitter)
     item.attempt += 1
     item.waited = True
     machine.counters.retries += 1
@@ -83,10 +102,27 @@ def _retry(machine: Machine, item: Item, error: BaseException, policy: RetryPoli
         machine.notify("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
 
 
-def _is_retryable(policy: RetryPolicy, error: Exception) -> bool:
-    """Return whether the policy allows a retry; if `retryable` itself raises, add a note and return False."""
+def _add_context(error: BaseException, original: BaseException) -> None:
+    """Make `original` the context of an error, behind the contexts that it has."""
+    seen = {id(original)}
+    while id(error) not in seen:
+        seen.add(id(error))
+        context = native(error, "__context__")
+        if context is None:
+            set_native(error, "__context__", original)
+            return
+        error = context
+
+
+def _policy_for(item: Item, error: BaseException) -> RetryPolicy | None:
+    """Return the first retry policy that is about an error; None, with a note, if `retryable` itself raises."""
+    policies = item.node.policy.retry_policies
+    if not policies or not isinstance(error, Exception) or issubclass(type(error), _FINAL):
+        return None
+    if item.attempt + 1 >= max(policy.max_attempts for policy in policies):
+        return None
     try:
-        return bool(policy.retryable(error))
+        return next((policy for policy in policies if policy.retries(error)), None)
     except Exception as raised:
         add_note(error, f"clew: no retry, because retryable raised {line_of(raised)}")
-        return False
+        return None

@@ -26,7 +26,8 @@ NO_LIMIT = 1 << 62
 class Item:
     """One execution of one node by a worker."""
 
-    __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "waited")
+    __slots__ = ("_path", "attempt", "batch", "failures", "index", "live", "node", "waited")
+    failures: tuple[Failure, ...]  # set only for a rescue: what it replaces, first the error that it gets
 
     def __init__(self, batch: Batch, index: int) -> None:
         self.batch = batch

@@ -114,8 +114,8 @@ def leave(machine: Machine, frame: Frame) -> None:
     times = (max(other.ended for other in frames) - busy, busy)
     failed = next((other for other in frames if other.state == "failed"), None)
     if failed is not None:
-        inside_it = failures_of(failed)
-        machine.give_up(item, inside_it[0].error, *times, inside=inside_it)
+        found = failures_of(failed)
+        machine.give_up(item, found[0].error, *times, inside=found)
         if item.waited:
             for over in frames:
                 over.drop()
@@ -128,7 +128,8 @@ def leave(machine: Machine, frame: Frame) -> None:
     except Exception as error:
         machine.give_up(item, error, *times, retry=False)
         return
-    machine.settle_subgraph(item, value, *times)
+    rescued = [failure for other in frames if other.failures for failure in failures_of(other)]
+    machine.settle_subgraph(item, value, *times, failures_inside(item, rescued))
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:

@@ -223,9 +223,13 @@ class Machine:
         """Report that the function of an item returned `value`; `cached` if it did not run now."""
         if not self._returns(item):
             return
-        self.counters.executed += 1
-        if item.node.kind == "interrupt":
+        self.counters.executed += not cached
+        kind = item.node.kind
+        if kind == "interrupt":
             frame_lifecycle.ask(self, item, (value, "", None))
+        elif kind == "rescue":
+            item.attempt -= 1  # it does not count
+            self._settle(item, value, started, duration, failures=item.failures)
         else:
             self._settle(item, value, started, duration, cached=cached)
 
@@ -234,6 +238,8 @@ class Machine:
         if not self._returns(item):
             return
         self.counters.executed += 1
+        if item.node.kind == "rescue":
+            item.attempt -= 1
         self.give_up(item, error, started, duration)
 
     def reject_update(self, item: Item, failure: MergeFailure) -> None:
@@ -339,7 +345,14 @@ class Machine:
     # -- outcomes ----------------------------------------------------------------------------------------
 
     def _settle(
-        self, item: Item, value: Any, started: float, duration: float, *, cached: bool = False
+        self,
+        item: Item,
+        value: Any,
+        started: float,
+        duration: float,
+        *,
+        cached: bool = False,
+        failures: tuple[Failure, ...] = (),
     ) -> None:
         batch = item.batch
         working = batch.working_state
@@ -349,21 +362,31 @@ class Machine:
             update, decision = {output: value}, None
         else:
             try:
-                update, decision = read(working.program, item.node, value, working)
+                update, decision = read(working.program, batch.node, value, working)
             except Exception as error:
                 self.give_up(item, error, started, duration, retry=False)
                 return
         outcome = Outcome(
             item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration, cached
         )
+        if failures:
+            is_rescued = item.node.kind == "rescue"
+            outcome = msgspec.structs.replace(outcome, failures=failures, rescued=is_rescued)
+            if is_rescued and self.options.listening:
+                self.notify("item_rescued", item, node=item.node.name, error=failures[0].error)
         self.accept(item, outcome)
 
     def settle_subgraph(
-        self, item: Item, value: Mapping[str, Any], started: float = 0.0, duration: float = 0.0
+        self,
+        item: Item,
+        value: Mapping[str, Any],
+        started: float = 0.0,
+        duration: float = 0.0,
+        failures: tuple[Failure, ...] = (),
     ) -> None:
-        """The frames of a subgraph item have ended well."""
+        """The frames of a subgraph item have ended well; `failures` are those that were rescued inside."""
         self.counters.executed += 1
-        self._settle(item, value, started, duration)
+        self._settle(item, value, started, duration, failures=failures)
 
     def accept(self, item: Item, outcome: Outcome) -> None:
         """Take the outcome of an item."""
@@ -383,9 +406,11 @@ class Machine:
         batch = item.batch
         open_step = batch.open_step
         frame = open_step.frame
-        if outcome.error is not None:  # a confined failure
-            found = outcome.failures or (frame_lifecycle.failure_at(item, outcome.error, outcome),)
-            frame.failures += [(item.order, failure) for failure in found]
+        if outcome.error is not None and not outcome.failures:  # a confined failure
+            failure = frame_lifecycle.failure_at(item, outcome.error, outcome)
+            frame.failures.append((item.order, failure))
+        elif outcome.failures:
+            frame.failures += [(item.order, failure) for failure in outcome.failures]
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:

@@ -72,12 +72,16 @@ _DEEP: Mapping[type, frozenset[str]] = {
 """The classes of a machine, and their attributes to copy deeply. Other containers are copied shallowly."""
 
 
+_UNSET = object()
+
+
 def _parts(copies: CopyMemo, thing: Any) -> None:
     made = copies.note(thing, object.__new__(type(thing)))
     deep = _DEEP[type(thing)]
     for name in type(thing).__slots__:
-        part = getattr(thing, name)
-        setattr(made, name, copies.of(part) if name in deep else _own(part))
+        part = getattr(thing, name, _UNSET)
+        if part is not _UNSET:
+            setattr(made, name, copies.of(part) if name in deep else _own(part))
 
 
 def _own(part: Any) -> Any:

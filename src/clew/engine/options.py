@@ -94,10 +94,10 @@ class PriorWork(msgspec.Struct, frozen=True):
 class Counters:
     """Counters of the machine; see ``SchedulerMetrics``."""
 
-    __slots__ = ("active", "executed", "fast_steps", "retries", "steps")
+    __slots__ = ("active", "cached", "executed", "fast_steps", "retries", "steps")
 
     def __init__(self) -> None:
-        self.active = self.executed = self.retries = self.steps = 0
+        self.active = self.cached = self.executed = self.retries = self.steps = 0
         self.fast_steps = 0  # steps on the fast path, not included in `steps` and `executed`
 
 

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 from clew.errors import InputError
 from clew.graph import Graph, Node
 from clew.graph.interface import required_fields
-from clew.graph.names import nearest
+from clew.graph.names import nearest, similar
 from clew.graph.topology import Topology, seeds_that_count
 
 WOKEN = 1
@@ -413,9 +413,11 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
                 extra = sorted(given - _used_names(graph))
                 if extra:
                     hint = f" (given: {', '.join(map(repr, extra))})"
+                meant = similar(value, {*writers, *given, *(graph.schema.fields if graph.schema else ())})
                 return (
                     f"{value!r} is missing: node {node.name!r} reads it and nothing writes it{hint}; "
-                    f"give it to the run, bind it, or give the parameter a default"
+                    + (f"did you mean {meant!r}? If not, " if meant else "")
+                    + "give it to the run, bind it, or give the parameter a default"
                 )
     for name in required_fields(graph):
         if name not in given:

@@ -16,10 +16,12 @@ from typing import Literal
 
 import msgspec
 
+from clew import display
 from clew.engine.decisions import withdrawals
 from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome, Step
 from clew.engine.working_state import WorkingState
+from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.graph.names import nearest
@@ -78,6 +80,17 @@ class Why(msgspec.Struct, frozen=True):
     path: str
     step: int
     reasons: tuple[Reason, ...]
+    cached: bool = False  # its result was cached, or reused by a rerun
+    rescued: BaseException | None = None
+    """The error of the node, if its rescue function returned in its place."""
+
+    def __repr__(self) -> str:
+        if not self.node:
+            return f"<Why {self.target!r}: written by no node>"
+        return f"<Why {self.target!r}: {self.path} in step {self.step}, {len(self.reasons)} reasons>"
+
+    def _repr_html_(self) -> str:
+        return display.page(display.block(str(self)))
 
     def __str__(self) -> str:
         if not self.node:
@@ -89,7 +102,13 @@ class Why(msgspec.Struct, frozen=True):
             groups.setdefault(key, []).append(reason)
         reasons = "\n".join(f"  - {group[-1].text(len(group))}" for group in groups.values())
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
-        return f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
+        cached = ", from the cache" if self.cached else ""
+        said = f"{what} ran in step {self.step} ({self.path}{cached}) because\n{reasons}"
+        if self.rescued is None:
+            return said
+        return (
+            f"{said}\nits rescue function returned the value, because it failed with {line_of(self.rescued)}"
+        )
 
 
 class RunLineage(msgspec.Struct, frozen=True):
@@ -120,7 +139,8 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
         step, outcome = last
         times = Counter(_reasons(program, lineage, step, outcome))
         reasons = tuple(msgspec.structs.replace(reason, times=number) for reason, number in times.items())
-        return Why(target, outcome.node, outcome.path, step.number, reasons)
+        rescued = outcome.failures[0].error if outcome.rescued else None
+        return Why(target, outcome.node, outcome.path, step.number, reasons, outcome.cached, rescued)
     start = lineage.start
     if is_node:
         ran = start.node_history.get(target)
@@ -146,7 +166,7 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
             if done:
                 raise UnknownRunError(f"{what}: {not_run(writer.name)}")
             raise UnknownRunError(f"{what}: node {writer.name!r} has not run: {not_run(writer.name)}")
-    known = [*program.names, *start.values]
+    known = [*program.names, *sorted(program.written), *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
 
 

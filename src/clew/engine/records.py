@@ -39,6 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=True):
     error: BaseException | None = None
     refused: str = ""  # the value whose reducer rejected the update, if that is the error
     failures: tuple[Failure, ...] = ()  # rescued or inside the item; none for an `error` of the item itself
+    rescued: bool = False  # the update and the decision are those of the node's rescue function
 
     @property
     def path(self) -> str:
@@ -105,6 +106,12 @@ class FinishedItem(msgspec.Struct, frozen=True):
     def path(self) -> str:
         """Return the name of the item in the run."""
         return self.prefix + self.outcome.path
+
+
+class FailedStep(msgspec.Struct, frozen=True):
+    """Step `number` of the run contains failures that were confined or rescued."""
+
+    number: int
 
 
 class Withdrawn(msgspec.Struct, frozen=True):

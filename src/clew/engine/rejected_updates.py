@@ -31,9 +31,16 @@ def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool
     index = max(outcome.index, 0)
     error = failure.error
     order = (*frame.order, open_step.number, batch.number, index)
-    failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error, refused=failure.value)
     path = frame.prefix + outcome.path
     located = Failure(error, open_step.number, outcome.node, path, outcome.attempt + 1, (), failure.value)
+    failed = msgspec.structs.replace(
+        outcome,
+        update={},
+        decision=None,
+        error=error,
+        refused=failure.value,
+        failures=(located, *outcome.failures) if outcome.failures else (),
+    )
     if machine.options.on_error == "continue":
         frame.failures.append((order, located))
         batch.outcomes[index] = failed

@@ -16,7 +16,7 @@ from clew.engine.deltas import SAME, Delta
 from clew.engine.frame import Frame, Item, OpenStep
 from clew.engine.merge import MergeFailure, custom_names
 from clew.engine.options import Notification
-from clew.engine.records import Failure, Outcome, Step
+from clew.engine.records import FailedStep, Failure, Outcome, Step
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
     return [(outcome.path, outcome.update.keys()) for outcome in outcomes]
 
 
+def _has_failures(outcomes: Sequence[Outcome]) -> bool:
+    return any(outcome.error is not None or outcome.failures for outcome in outcomes)
+
+
 def commit(machine: Machine, frame: Frame) -> None:
     """Commit the first open step, and all complete ones after it."""
     working = frame.working_state
@@ -103,6 +107,8 @@ def commit(machine: Machine, frame: Frame) -> None:
         else:
             frame.add_times(outcomes)
         machine.outbox.append(Step(frame.prefix, open_step.number, outcomes, frame.epoch, deltas))
+        if frame.failures and frame.owner is None and _has_failures(outcomes):
+            machine.outbox.append(FailedStep(open_step.number))
         if machine.options.listening:
             for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
                 path, data = frame.prefix + outcome.path, {"node": outcome.node, "decision": lost}

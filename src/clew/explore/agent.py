@@ -49,7 +49,7 @@ class Agent:
         memory_limit: Maximum number of bytes for states and checkpoints in memory; see
             `clew.explore.search.checkpoints`.
         fail_fast: Stop at the first violation.
-        progress: Show progress on standard error. None: only if standard error is a terminal.
+        progress: Show progress, if standard error is a terminal or in a notebook.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Agent:
         name: str = "exploration",
         memory_limit: int | None = None,
         fail_fast: bool = False,
-        progress: bool | None = None,
+        progress: bool = True,
     ) -> None:
         self.world = world
         self.actions: list[Action] | Offer = actions if callable(actions) else ActionTable(actions).actions

@@ -1,15 +1,13 @@
-"""Live progress of an exploration, shown on standard error if that is a terminal and rich is installed."""
+"""Live progress of an exploration: one line with its counts."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.text import Text
+from clew.live import Line, live
 
 Watch = Callable[[dict[str, Any]], None]
 
@@ -20,9 +18,6 @@ class ExplorationProgress:
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.counts: dict[str, Any] = {}
-
-    def __call__(self, counts: dict[str, Any]) -> None:
-        self.counts = counts
 
     def line(self) -> str:
         """Return the counts as one line."""
@@ -35,30 +30,20 @@ class ExplorationProgress:
             f"{self.counts['open']:,} open, {self.counts['violations']} violations, {seconds:.1f} s"
         )
 
-    def __rich__(self) -> Text:
-        from rich.text import Text
-
-        return Text(self.line(), style="red" if self.counts.get("violations") else "cyan")
+    def lines(self) -> list[Line]:
+        """Return the line, red if there are violations."""
+        return [((self.line(), "red" if self.counts.get("violations") else "cyan"),)]
 
 
 @contextmanager
-def watching(show: bool | None) -> Iterator[Watch]:
-    """Yield a function that takes the current counts. None: show them only if standard error is a terminal."""
-    if show is False or (show is None and not sys.stderr.isatty()):
-        yield _ignore
-        return
-    try:
-        from rich.console import Console
-        from rich.live import Live
-    except ModuleNotFoundError:
-        yield _ignore
-        return
+def watching(show: bool) -> Iterator[Watch]:
+    """Yield a function that takes the current counts, and shows them in a terminal or a notebook."""
     board = ExplorationProgress()
-    with Live(
-        board, console=Console(stderr=True), refresh_per_second=5, transient=True, redirect_stdout=False
-    ):
-        yield board
+    with live(board, show=show) as changed:
 
+        def watch(counts: dict[str, Any]) -> None:
+            board.counts = counts
+            if changed is not None:
+                changed()
 
-def _ignore(counts: dict[str, Any]) -> None:
-    pass
+        yield watch

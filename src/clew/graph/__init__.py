@@ -8,7 +8,7 @@ from clew.graph.graph import Graph
 from clew.graph.joins import all_of
 from clew.graph.names import name_of
 from clew.graph.node import MISSING, FunctionNode, Node, Param, as_node, node
-from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy
+from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy
 from clew.graph.signature import ABSENT
 from clew.graph.subgraph import Subgraph
 
@@ -16,6 +16,7 @@ __all__ = [
     "ABSENT",
     "END",
     "MISSING",
+    "Cache",
     "Command",
     "Context",
     "FunctionNode",

@@ -41,6 +41,7 @@ from clew.graph.annotations import function_name, shown
 from clew.graph.json_schema import json_schema
 from clew.graph.signature import MISSING
 from clew.state.codec import digest, encode
+from clew.state.equality import fingerprint
 
 # Only the flags that affect how a function is called and run.
 _FLAGS = (
@@ -279,7 +280,7 @@ class _Hashing:
             yield from self._constant(value, name)
         else:
             try:
-                yield encode(value)
+                yield fingerprint(value)
             except EncodeError:
                 yield from self._unhashable(value, name)
 

@@ -23,6 +23,7 @@ from clew.errors import GraphError
 from clew.graph.names import END, check_output_name, name_of
 from clew.graph.node import FunctionNode, check_options, check_targets, make_node, node_name
 from clew.graph.node_options import NodeOptions, Target, Targets
+from clew.graph.option_checks import check_bare
 
 __all__ = ["END", "Command", "Send", "ifelse", "interrupt", "route"]
 
@@ -94,6 +95,8 @@ def route(
     Options are those of ``@node``, except ``output`` and ``writes``.
     """
 
+    check_bare(func, f"@route(targets={func!r})")
+
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         where = f"gate {node_name(func, options.get('name'))!r}"
         check_options(options, where, ("targets", "multi"))
@@ -123,6 +126,8 @@ def ifelse(
     **options: Unpack[NodeOptions],
 ) -> Any:
     """Make a gate that returns a bool. Options are those of ``@node``, except ``output`` and ``writes``."""
+
+    check_bare(func, "@ifelse(when_true=..., when_false=...)")
 
     def decorate(func: Callable[..., bool]) -> FunctionNode[..., bool]:
         where = f"gate {node_name(func, options.get('name'))!r}"
@@ -156,6 +161,8 @@ def interrupt(
 
     Without ``output``, the node writes a value of its own name.
     """
+
+    check_bare(func, f"@interrupt(output={func!r})")
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         name = node_name(func, options.get("name"))

@@ -26,7 +26,7 @@ from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
 from clew.graph.hashes import graph_code, structure_hash
 from clew.graph.interface import Interface, read_interface, writers_of
-from clew.graph.names import names_of, nearest
+from clew.graph.names import names_of, nearest, similar
 from clew.graph.node import Node, Param, as_node
 from clew.graph.node_options import SubgraphOptions, Target, Targets
 from clew.graph.option_checks import check_flag, check_names, check_text
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from clew.runtime.settings import RunOptions
     from clew.state.input_types import Values
 
+_MOST_DRAWN = 100
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -96,7 +97,16 @@ class Graph:
         validate(self)
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name or 'without name'}: {', '.join(self.nodes)}>"
+        from clew.display import listed
+
+        return f"<Graph {self.name or 'without name'}: {listed(self.nodes)}>"
+
+    def _repr_html_(self) -> str:
+        if len(self.nodes) > _MOST_DRAWN:  # a large drawing is slow, and cannot be read
+            from clew.display import block, page
+
+            return page(block(repr(self)))
+        return f'<div style="max-width:100%;overflow:auto">{self.draw("svg")}</div>'
 
     @cached_property
     def _interface(self) -> Interface:
@@ -267,6 +277,7 @@ class Graph:
         """Whether any node, at any depth, is an async function."""
         return any(
             node.mode in ("async", "async_generator")
+            or (node.rescue is not None and node.rescue.mode == "async")
             or (node.subgraph is not None and node.subgraph.graph.has_async_nodes)
             for node in self.nodes.values()
         )
@@ -275,7 +286,7 @@ class Graph:
     def has_cached_nodes(self) -> bool:
         """Whether any node, at any depth, is cached."""
         return any(
-            node.cache or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
+            node.cache is not None or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
             for node in self.nodes.values()
         )
 
@@ -285,7 +296,9 @@ class Graph:
             """Explain which method replaces one that similar libraries have."""
             hint = _HABITS.get(name)
             if hint is None:
-                raise AttributeError(f"a graph has no {name!r}")
+                meant = None if name.startswith("_") else similar(name, dir(type(self)))
+                end = f"; did you mean {meant!r}?" if meant else ""
+                raise AttributeError(f"a graph has no {name!r}{end}")
             raise AttributeError(f"a graph has no {name!r}: {hint}")
 
     def has_topology(self, given: frozenset[str]) -> bool:
@@ -314,7 +327,8 @@ class Graph:
 
         if values is None:
             return passing(self, {}).run(options)
-        return passing(self, options).run(values)
+        progress = options.pop("progress", False) if options else False
+        return passing(self, options).run(values, progress=progress)
 
     @overload
     async def arun(self, values: Values, /, **options: Unpack[RunOptions]) -> RunResult: ...
@@ -326,7 +340,8 @@ class Graph:
 
         if values is None:
             return await passing(self, {}).arun(options)
-        return await passing(self, options).arun(values)
+        progress = options.pop("progress", False) if options else False
+        return await passing(self, options).arun(values, progress=progress)
 
 
 _GIVEN = "pass nodes and edges to the constructor: Graph([f, g], edges=[...]); most edges follow from names"

@@ -116,15 +116,17 @@ def graph_code(graph: Graph) -> GraphCode:
 
 
 def _parts(node: Node) -> tuple[CodeHash | GraphCode | None, ...]:
-    """Return the hashes of a node: of its function or its subgraph, and of its cutoff."""
+    """Return the hashes of a node: of its function or its subgraph, its cutoff and its rescue function."""
     inner = node.subgraph
+    rescue = () if node.rescue is None else (_hashed(node, "rescue", node.rescue.func),)
     if inner is None:
-        return _hashed(node, "func", node.func), _hashed(node, "cutoff", node.cutoff)
+        return _hashed(node, "func", node.func), _hashed(node, "cutoff", node.cutoff), *rescue
     return (
         graph_code(inner.graph),
         _hashed(node, "transform_input", inner.transform_input),
         _hashed(node, "transform_output", inner.transform_output),
         _hashed(node, "cutoff", node.cutoff),
+        *rescue,
     )
 
 

@@ -1,4 +1,5 @@
-"""The parameters of a node's ``idempotency_key`` function, validated when the graph is built.
+"""The parameters of the key functions of a node (``idempotency_key=``, ``Cache(key=...)``), validated when the graph
+is built.
 
 A key function receives the inputs of its node by name: any of the node's values, and the whole state as ``state`` (or
 under the name that the node uses). A parameter with a default may have any name; it keeps the default unless the node
@@ -8,7 +9,7 @@ has a value of that name. ``**kwargs`` receives all values of the node.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 STATE = "state"
 
 
-def wanted_by_key(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names that a node's key function takes by position, and those that it takes by name.
+def wanted_by_key(
+    node: Node, function: Callable[..., Any], option: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names that a key function of a node takes by position, and those that it takes by name.
 
     Raises:
         GraphError: It takes something that the node does not have.
     """
-    function = node.policy.idempotency_key_func
-    assert function is not None
-    where = f"idempotency_key of node {node.name!r}"
+    where = f"{option} of node {node.name!r}"
     try:
         params = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
@@ -61,11 +62,3 @@ def state_names(node: Node) -> set[str]:
     """Return the names under which a key function receives the whole state."""
     taken = {param.name for param in node.params if param.kind != "state"}
     return ({STATE} | {param.name for param in node.params if param.kind == "state"}) - taken
-
-
-def made_key(node: Node, values: Mapping[str, Any]) -> str:
-    """Call a node's key function; `values` contains all names that it takes."""
-    function = node.policy.idempotency_key_func
-    assert function is not None
-    positional, named = wanted_by_key(node)
-    return str(function(*[values[name] for name in positional], **{name: values[name] for name in named}))

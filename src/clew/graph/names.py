@@ -98,14 +98,34 @@ def check_output_name(name: Any, where: str) -> str:
     return str(name)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: the most similar known name, or all of them."""
+def similar(name: str, known: Iterable[str]) -> str | None:
+    """Return the most similar of the other known names, or None if none is similar."""
     from difflib import get_close_matches  # only needed for errors
 
+    close = get_close_matches(name, sorted({*known} - {name}), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def is_misspelt(name: str, other: str) -> bool:
+    """Return whether two names differ by one letter, or by two letters that changed places."""
+    if len(name) > len(other):
+        name, other = other, name
+    start = next((i for i, letter in enumerate(name) if letter != other[i]), len(name))
+    if len(name) < len(other):
+        return name[start:] == other[start + 1 :]
+    swapped = other[start + 1 : start + 2] + other[start : start + 1]
+    return name != other and (
+        name[start + 1 :] == other[start + 1 :]
+        or (name[start : start + 2] == swapped and name[start + 2 :] == other[start + 2 :])
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message: the most similar known name, or all of them."""
     names = list(dict.fromkeys(known))
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    close = similar(name, names)
+    if close is not None:
+        return f"did you mean {close!r}?"
     if names:
         return f"known names: {', '.join(map(repr, names))}."
     return "none are defined."

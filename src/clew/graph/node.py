@@ -19,6 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -26,8 +27,16 @@ from clew.errors import GraphError
 from clew.graph.joins import read_after
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
 from clew.graph.node_options import OPTIONS, NodeOptions, Targets
-from clew.graph.option_checks import check_flag, check_renaming, check_side_effects, check_text
-from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
+from clew.graph.option_checks import (
+    check_bare,
+    check_cache,
+    check_flag,
+    check_renaming,
+    check_side_effects,
+    check_text,
+)
+from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
+from clew.graph.rescue import Rescue, read_rescue
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
 from clew.graph.subgraph import Subgraph
 
@@ -35,7 +44,7 @@ __all__ = ["MISSING", "FunctionNode", "Node", "Param", "as_node", "make_node", "
 
 P = ParamSpec("P")
 R = TypeVar("R")
-NodeKind = Literal["node", "route", "ifelse", "interrupt", "subgraph"]
+NodeKind = Literal["node", "route", "ifelse", "interrupt", "subgraph", "rescue"]
 Shape = Literal["one", "tuple", "update", "none"]
 
 
@@ -60,11 +69,12 @@ class Node:
     eager: bool = False
     policy: NodePolicy = NodePolicy()
     side_effects: SideEffectPolicy = SideEffectPolicy()
-    cache: bool = False
+    cache: Cache | None = None
     cutoff: Callable[[Any, Any], bool] | None = None
     description: str = ""
     returns: Any = Any
     subgraph: Subgraph | None = None
+    rescue: Rescue | None = None
     pruned: tuple[str, ...] = ()
     """Targets removed by ``Graph.select``. If the function chooses one of them, it selects nothing."""
 
@@ -102,6 +112,25 @@ class Node:
         """Whether a resumed run calls the node again if its step was not committed, even if it had returned."""
         effects = self.side_effects
         return effects.requires_idempotency and not effects.recordable and self.subgraph is None
+
+    @cached_property
+    def rescuer(self) -> Node | None:
+        """The node that runs in the place of this one after its last attempt has failed, or None."""
+        rescue = self.rescue
+        if rescue is None:
+            return None
+        return replace(
+            self,
+            kind="rescue",
+            func=rescue.func,
+            params=rescue.params_for(self.params),
+            mode=rescue.mode,
+            policy=NodePolicy(timeout=self.policy.timeout),
+            side_effects=SideEffectPolicy(),
+            cache=None,
+            subgraph=None,
+            rescue=None,
+        )
 
     @property
     def is_gate(self) -> bool:
@@ -183,11 +212,12 @@ def node(
 ) -> Any:
     """Make a node from a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
-    Options: ``name, after, eager, retry, timeout, policy, side_effects, idempotency_key, cache, cutoff,
-    description``. With ``cache=True`` an engine calls the function once for equal inputs (compared by their canonical
-    encoding) and reuses the result, in the same run and in later ones. A node that takes a Context, or an input
-    that cannot be encoded, is not cached.
+    Options: ``name, after, eager, retry, timeout, policy, rescue, side_effects, idempotency_key, cache, cutoff,
+    description``. With ``cache=True`` or ``cache=Cache(ttl=..., key=...)``, the engine's store keeps the results, for
+    all runs and processes: equal code and equal inputs (by their canonical encoding) have one result.
     """
+
+    check_bare(func, f"@node(output={func!r})")
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         name = node_name(func, options.get("name"))
@@ -226,6 +256,11 @@ def as_node(func: Any) -> Node:
     """Return a node unchanged, or make one from a function; it writes a value of the function's name."""
     if func is None:
         raise GraphError("None is not a function, so it cannot be a node.")
+    made_by, _, inner = getattr(func, "__qualname__", "").partition(".")
+    if inner == "<locals>.decorate" and getattr(func, "__module__", "").startswith("clew.graph."):
+        raise GraphError(
+            f"{made_by}(...) was not given a function; write {made_by}(...)(function), or use @{made_by}(...)."
+        )
     return func if isinstance(func, Node) else node(func)
 
 
@@ -244,23 +279,25 @@ def make_node(
     name: str | None = None,
     after: Any = (),
     eager: bool = False,
-    retry: int | RetryPolicy | None = None,
+    retry: int | RetryPolicy | Sequence[RetryPolicy] | None = None,
     timeout: float | None = None,
     policy: NodePolicy | None = None,
+    rescue: Callable[..., Any] | None = None,
     side_effects: SideEffectPolicy | None = None,
     idempotency_key: Callable[..., str] | None = None,
-    cache: bool = False,
+    cache: bool | Cache = False,
     description: str | None = None,
 ) -> FunctionNode[P, R]:
     """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
     earlier, is_join = read_after(after, f"after= of {where}")
+    params = read_params(func, where) if params is None else params
     return FunctionNode(
         name=name,
         func=func,
         kind=kind,
-        params=read_params(func, where) if params is None else params,
+        params=params,
         outputs=outputs,
         shape=shape,
         writes=MappingProxyType({output: output for output in outputs}),
@@ -273,13 +310,14 @@ def make_node(
         eager=check_flag(eager, f"eager= of {where}"),
         policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
         side_effects=check_side_effects(side_effects, f"side_effects= of {where}"),
-        cache=check_flag(cache, f"cache= of {where}"),
+        cache=check_cache(cache, f"cache= of {where}"),
         cutoff=cutoff,
         description=_first_line(func)
         if description is None
         else check_text(description, f"description= of {where}"),
         returns=read_returns(func),
         subgraph=subgraph,
+        rescue=read_rescue(rescue, kind, params, where),
     )
 
 

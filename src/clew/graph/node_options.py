@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy
+from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy
 
 if TYPE_CHECKING:
     from clew.graph.node import Node
@@ -25,12 +25,13 @@ class SubgraphOptions(TypedDict, total=False):
 
     after: Targets
     eager: bool
-    retry: int | RetryPolicy | None
+    retry: int | RetryPolicy | Sequence[RetryPolicy] | None
     timeout: float | None
     policy: NodePolicy | None
+    rescue: Callable[..., Any] | None
     side_effects: SideEffectPolicy | None
     idempotency_key: Callable[..., str] | None
-    cache: bool
+    cache: bool | Cache
     description: str | None
 
 

@@ -9,7 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from clew.errors import GraphError
-from clew.graph.policies import SideEffectPolicy
+from clew.graph.policies import Cache, SideEffectPolicy
+
+
+def check_bare(func: Any, usage: str) -> None:
+    """Reject a name or a list in the place of the function: the caller meant an option."""
+    if isinstance(func, (str, list, tuple)):
+        raise GraphError(f"{func!r} is not a function; give options by name: {usage}.")
 
 
 def check_flag(value: Any, what: str) -> bool:
@@ -17,6 +23,15 @@ def check_flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise GraphError(f"{what}: expected True or False, got {value!r}.")
     return value
+
+
+def check_cache(value: Any, what: str) -> Cache | None:
+    """Return the caching of a node: a `Cache`, or None if it is not cached."""
+    if isinstance(value, Cache):
+        return value
+    if not isinstance(value, bool):
+        raise GraphError(f"{what}: expected True, False or a Cache, got {value!r}.")
+    return Cache() if value else None
 
 
 def check_text(value: Any, what: str) -> str:

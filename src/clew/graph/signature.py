@@ -8,6 +8,7 @@ Rules:
   These count as ``Any``. ``Param.hint`` holds their text, so that a graph can recognise its schema by name.
 - ``*args`` and ``**kwargs`` are rejected, because they name no values. Arguments fixed by a ``functools.partial`` are
   not inputs.
+- A method that is not bound to an object is rejected: no value is its ``self``.
 - Classes are rejected: a call could construct an instance or run a step, and the graph could not show which.
 """
 
@@ -28,7 +29,7 @@ from clew.errors import GraphError
 from clew.graph.context import Context
 
 Mode = Literal["sync", "async", "generator", "async_generator"]
-ParamKind = Literal["value", "state", "context"]
+ParamKind = Literal["value", "state", "context", "error"]  # "error": the exception that a rescue gets
 
 
 @final
@@ -80,6 +81,11 @@ def read_params(func: Callable[..., Any], where: str) -> tuple[Param, ...]:
     """Return the parameters of ``func``, in order."""
     fixed = func.keywords if isinstance(func, partial) else {}
     found = [p for p in _signature(func, where).parameters.values() if p.name not in fixed]
+    if found and found[0].name in ("self", "cls") and found[0].kind is not found[0].KEYWORD_ONLY:
+        raise GraphError(
+            f"{where}: it is a method that is not bound to an object, so nothing provides {found[0].name!r}; remove "
+            f"the decorator and make a node of the bound method, node(obj.{name_of_function(func)}), or use a function."
+        )
     hints = _hints(func)
     return tuple(_param(p, hints.get(p.name, inspect.Parameter.empty), where) for p in found)
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.errors import GraphError, InputError
 from clew.graph.names import check_node_name, check_output_name, check_value_name, nearest
-from clew.graph.node import Node, make_node
+from clew.graph.node import Node, check_options, make_node
 from clew.graph.node_options import SubgraphOptions
 from clew.graph.option_checks import check_function, check_names
 from clew.graph.signature import ABSENT, MISSING, Param
@@ -58,6 +58,7 @@ def subgraph_node(
             "a graph needs a name to be a node; give it one with as_node(name) or Graph(name=...)."
         )
     where = f"subgraph {check_node_name(name)!r}"
+    check_options(options, where, ("inputs", "outputs", "transform_input", "transform_output"))
     if graph.depth >= MAX_DEPTH:
         raise GraphError(
             f"{where} would nest more than {MAX_DEPTH} graphs deep; place some of them next to each other instead."

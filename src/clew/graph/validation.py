@@ -22,7 +22,7 @@ from clew.graph.interface import loops_of, may_send, writers_of
 from clew.graph.joins import circle_of
 from clew.graph.key_functions import wanted_by_key
 from clew.graph.loops import selects_off_loop
-from clew.graph.names import END, nearest
+from clew.graph.names import END, is_misspelt, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
 from clew.graph_warnings import warn
@@ -142,6 +142,25 @@ def _outputs_are_declared(view: ValidationContext) -> None:
                 )
 
 
+def _inputs_are_not_misspelt(view: ValidationContext) -> None:
+    """Reject an input that the schema does not declare and that differs from a declared one by a letter.
+
+    Other undeclared inputs may be bound later (`check_declared`).
+    """
+    schema = view.graph.schema
+    if schema is None:
+        return
+    sent_to = {target for node in view.nodes.values() if may_send(node) for target in node.targets}
+    for node in view.nodes.values():
+        for value in node.required if node.name not in sent_to else ():
+            meant = [] if value in schema.fields else [f for f in schema.fields if is_misspelt(value, f)]
+            if meant:
+                raise GraphError(
+                    f"{node.name!r} reads {value!r}, which {schema.cls.__name__} does not declare; did you mean "
+                    f"{meant[0]!r}? If not, declare {value!r}, or give the parameter a default."
+                )
+
+
 def _state_readers_are_pointed_to(view: ValidationContext) -> None:
     """A node that reads the whole state has no data links; without other links it would run before all writers."""
     pointed_to = {link.target for link in view.links if link.kind != "data"}
@@ -211,7 +230,26 @@ def _joins_can_start(view: ValidationContext) -> None:
 def _key_functions_take_known_values(view: ValidationContext) -> None:
     for node in view.nodes.values():
         if node.policy.idempotency_key_func is not None:
-            wanted_by_key(node)
+            wanted_by_key(node, node.policy.idempotency_key_func, "idempotency_key")
+        if node.cache is not None and node.cache.key is not None:
+            wanted_by_key(node, node.cache.key, "Cache(key=...)")
+
+
+def _cached_nodes_have_a_key(view: ValidationContext) -> None:
+    for node in view.nodes.values():
+        if node.cache is None:
+            continue
+        if node.subgraph is not None:
+            raise GraphError(
+                f"{node.name!r} is a subgraph, so it cannot be cached; cache the nodes inside it."
+            )
+        if node.kind == "interrupt":
+            raise GraphError(f"{node.name!r} asks a person, so it cannot be cached; remove cache=.")
+        if node.cache.key is None and any(param.kind == "context" for param in node.params):
+            raise GraphError(
+                f"{node.name!r} is cached and takes a Context, so equal inputs may have different results; remove the "
+                "Context, or name what identifies a result with cache=Cache(key=...)."
+            )
 
 
 def _cycles_settle(view: ValidationContext) -> None:
@@ -302,12 +340,14 @@ CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _has_nodes,
     _names_exist,
     _outputs_are_declared,
+    _inputs_are_not_misspelt,
     _state_readers_are_pointed_to,
     _producers_take_turns,
     _joins_can_run,
     _joins_can_start,
     _types_agree,
     _key_functions_take_known_values,
+    _cached_nodes_have_a_key,
     _cycles_settle,
     _selections_off_a_loop_last,
 )

@@ -24,6 +24,7 @@ from clew.errors import StoreError
 from clew.incremental.freshness import sources_of, touched_since
 from clew.incremental.nodes import PINNED, ConcreteNode, NodeRecord, NodeTable, SourceNotSet
 from clew.incremental.persistence import GraphPersistence
+from clew.incremental.progress import PullProgress
 from clew.incremental.pull_plan import plan_of
 from clew.incremental.sync_pull import (
     add_location,
@@ -106,8 +107,9 @@ class AsyncPull:
             for lower in lowers:
                 self._above[lower].append(one)
 
-    async def run(self) -> NodeRecord:
+    async def run(self, progress: PullProgress | None = None) -> NodeRecord:
         """Return the record of the requested node."""
+        self._finished = None if progress is None else progress.watch(len(self._missing))
         ready = deque(node for node, count in self._missing.items() if not count)
         tasks: dict[asyncio.Task[None], ConcreteNode] = {}
         try:
@@ -161,6 +163,8 @@ class AsyncPull:
             self._failure = error
 
     def _finish(self, node: ConcreteNode, ready: deque[ConcreteNode]) -> None:
+        if self._finished is not None:
+            self._finished(node)
         for above in self._above[node]:
             self._missing[above] -= 1
             if not self._missing[above]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from clew import display
 from clew.errors import InvalidNodeError
 from clew.incremental.freshness import all_sources, is_up_to_date
 from clew.incremental.nodes import COMPUTED, ORIGINS, PINNED, ConcreteNode, NodeRecord, NodeTable
@@ -66,6 +67,12 @@ class Explanation(msgspec.Struct, frozen=True):
     def changed_sources(self) -> tuple[Cause, ...]:
         """Return the sources that were touched after the node was verified, latest first."""
         return tuple(cause for cause in self.causes if cause.is_newer)
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.node!r}: {self.freshness or 'without a value'}>"
+
+    def _repr_html_(self) -> str:
+        return display.page(display.block(str(self)))
 
     def __str__(self) -> str:
         lines = [

@@ -15,13 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 
-from clew.errors import (
-    DependencyError,
-    InvalidNodeError,
-    StoreConflictError,
-    StoreCorruptError,
-    StoreError,
-)
+from clew.errors import DependencyError, InvalidNodeError, StoreConflictError, StoreCorruptError, StoreError
 from clew.incremental.arguments import check_options, pattern_error, read, set_arguments
 from clew.incremental.async_pull import AsyncPull, ConcurrencyLimit, Running
 from clew.incremental.changes import (
@@ -41,6 +35,7 @@ from clew.incremental.freshness import is_up_to_date
 from clew.incremental.mutation_check import check_all
 from clew.incremental.nodes import COMPUTED, SET, ConcreteNode, NodeRecord, NodeTable
 from clew.incremental.persistence import GraphPersistence
+from clew.incremental.progress import PullProgress, showing
 from clew.incremental.pull_plan import plan_of
 from clew.incremental.schemas import NodeSchema, SchemaRegistry, is_own_pattern
 from clew.incremental.sync_pull import bring_up_to_date
@@ -101,10 +96,14 @@ class DependencyGraph:
                 raise
         else:
             self._table = NodeTable(self.registry, None, {})
+        self._progress: PullProgress | None = None
         self._needs_prepare = self._persistence is not None  # a request needs `_prepare`
 
     def __repr__(self) -> str:
         return f"DependencyGraph({len(self.registry.rules)} schemas, revision {self.revision})"
+
+    def _repr_html_(self) -> str:
+        return f'<div style="max-width:100%;overflow:auto">{self.draw("svg")}</div>'
 
     def __enter__(self) -> DependencyGraph:
         return self
@@ -124,8 +123,11 @@ class DependencyGraph:
         """Return the number of changes so far: each `set`, `invalidate` or batch is one."""
         return self._table.revision
 
-    def pull(self, name: str, *arguments: str | int) -> Any:
+    def pull(self, name: str, *arguments: str | int, progress: bool = False) -> Any:
         """Return the current value of a node. ``pull("photo(p5)")`` equals ``pull("photo", "p5")``."""
+        if progress:
+            with showing(self, name):
+                return self.pull(name, *arguments)
         with self._lock:
             if self._needs_prepare:
                 self._prepare()
@@ -141,8 +143,11 @@ class DependencyGraph:
             row = node.row
             return row.value if row.code is None else row.get()
 
-    async def apull(self, name: str, *arguments: str | int) -> Any:
+    async def apull(self, name: str, *arguments: str | int, progress: bool = False) -> Any:
         """Return the current value of a node; await async computors, independent ones concurrently."""
+        if progress:
+            with showing(self, name):
+                return await self.apull(name, *arguments)
         with self._lock:
             self._prepare()
             node = self._node(name, arguments)
@@ -156,7 +161,7 @@ class DependencyGraph:
             self._enter()
         token = _inside.set((*_inside.get(), id(self)))
         try:
-            return (await pull.run()).get()
+            return (await pull.run(self._progress)).get()
         finally:
             _inside.reset(token)
             self._leave()
@@ -398,7 +403,9 @@ class DependencyGraph:
         needed_prepare = self._needs_prepare
         self._is_computing = self._needs_prepare = True
         try:
-            bring_up_to_date(table, plan, None if persistence is None else persistence.finished)
+            finished = None if persistence is None else persistence.finished
+            watch = finished if self._progress is None else self._progress.watch(len(plan), finished)
+            bring_up_to_date(table, plan, watch)
         except BaseException:
             if persistence is not None:
                 try:

@@ -260,7 +260,7 @@ class ChildRun:
 
     def _adopted(self, child: Session) -> Session:
         """Make a session the child of the outer session."""
-        child.outer = self._session
+        child.outer, child.accepts_changes = self._session, self._session.accepts_changes
         self._hold.session = child
         self._children.add(child)
         if self._session.cancelled:

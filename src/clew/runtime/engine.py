@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 from clew.errors import (
     ClewError,
     InputError,
-    RunError,
     RunStateError,
     ThreadBusyError,
 )
 from clew.graph import Graph
-from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
+from clew.runtime.inside import forked
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER
+from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.runtime.threads import Thread, ThreadOpener, TurnOptions, check_thread, pauses
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from clew.engine.records import WorkItem
     from clew.runtime.handles.handle import RunHandle, RunHandles
     from clew.runtime.log.checkpoints import Checkpoint
-    from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.replay_report import ReplayReport
     from clew.runtime.review.run_diff import RunDiff
     from clew.state import GraphState
     from clew.state.input_types import Values
@@ -48,9 +48,10 @@ if TYPE_CHECKING:
 class Engine:
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
-    Methods that run nodes have a twin for event loops, with the prefix ``a``. If the run fails, they raise the error of
-    the node (`clew.result_of` gives the result behind it), and `RunCancelledError` if it is cancelled. With
-    ``check=False``, which is also an option of the engine, they return the result instead.
+    Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
+    loop (a notebook), which they block. If the run fails, they raise the error of the node (`clew.result_of` gives the
+    result behind it), and `RunCancelledError` if it is cancelled. With ``check=False``, which is also an option of the
+    engine, they return the result instead.
     """
 
     def __init__(
@@ -109,26 +110,28 @@ class Engine:
         run_id: str | None = None,
         thread: str | None = None,
         check: bool | None = None,
+        progress: bool = False,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
-        With a `thread`, the run continues from the last state of that thread.
+        With a `thread`, the run continues from the last state of that thread. With `progress`, a terminal or a notebook
+        shows what runs.
         """
-        _outside_loop("run", "arun")
         execution = self._execution
         hold = execution.new_hold(run_id)
-        if thread is None and not turn:
-            opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
-            return execution.drive(hold, opening, check)
-        for pause in pauses(turn):
-            try:
-                return execution.drive(hold, self._turn(thread, values, hold, turn), check)
-            except ThreadBusyError:
-                if hold.session is not None:
-                    raise  # a node raised it
-            time.sleep(pause)
-        return execution.drive(hold, self._turn(thread, values, hold, turn), check)
+        with showing(progress) as listener:
+            if thread is None and not turn:
+                opening = partial(self._opener.new, values, hold.run_id, listener, None, hold.owner)
+                return execution.drive(hold, opening, check)
+            for pause in pauses(turn):
+                try:
+                    return execution.drive(hold, self._turn(thread, values, hold, turn, listener), check)
+                except ThreadBusyError:
+                    if hold.session is not None:
+                        raise  # a node raised it
+                time.sleep(pause)
+            return execution.drive(hold, self._turn(thread, values, hold, turn, listener), check)
 
     async def arun(
         self,
@@ -137,6 +140,7 @@ class Engine:
         run_id: str | None = None,
         thread: str | None = None,
         check: bool | None = None,
+        progress: bool = False,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
@@ -144,20 +148,27 @@ class Engine:
 
         execution = self._execution
         hold = execution.new_hold(run_id)
-        if thread is None and not turn:
-            opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-            return await execution.adrive(hold, opening, check, at_once=True)
-        for pause in pauses(turn):
-            try:
-                return await execution.adrive(hold, self._turn(thread, values, hold, turn), check)
-            except ThreadBusyError:
-                if hold.session is not None:
-                    raise  # a node raised it
-            await asyncio.sleep(pause)
-        return await execution.adrive(hold, self._turn(thread, values, hold, turn), check)
+        with showing(progress) as listener:
+            if thread is None and not turn:
+                opening = partial(self._opener.new, values, hold.run_id, listener, owner=hold.owner)
+                return await execution.adrive(hold, opening, check, at_once=True)
+            for pause in pauses(turn):
+                try:
+                    turned = self._turn(thread, values, hold, turn, listener)
+                    return await execution.adrive(hold, turned, check)
+                except ThreadBusyError:
+                    if hold.session is not None:
+                        raise  # a node raised it
+                await asyncio.sleep(pause)
+            return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener), check)
 
     def _turn(
-        self, thread: str | None, values: Values | None, hold: Hold, options: TurnOptions
+        self,
+        thread: str | None,
+        values: Values | None,
+        hold: Hold,
+        options: TurnOptions,
+        listener: Listener | None,
     ) -> Callable[[], Session]:
         if thread is None:
             raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
@@ -167,6 +178,7 @@ class Engine:
             values,
             hold.run_id,
             hold.owner,
+            listener,
             resume=self._resume_here,
             is_live=self._live.__contains__,
             drop=options.get("drop", False),
@@ -211,7 +223,6 @@ class Engine:
 
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
-        _outside_loop("stream", "astream")
         return self._handles.stream(values, run_id, answer, answers, resume, check)
 
     async def astream(
@@ -242,7 +253,6 @@ class Engine:
         check: bool | None = None,
     ) -> RunResult:
         """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
-        _outside_loop("resume", "aresume")
         hold = Hold(run_id)
         opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
         return self._execution.drive(hold, opening, check)
@@ -278,9 +288,10 @@ class Engine:
         With a `thread`, the new run becomes its head. With `path`, start from what is inside that run, with an engine
         of the inner graph: a child (``outer#0!0``) or a subgraph (``sub#0``).
         """
-        _outside_loop("fork", "afork")
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._forked, parent, path, step, values, thread, hold)
+        opening = partial(
+            forked, self._opener, self._opener.move_of, parent, path, step, values, thread, hold
+        )
         return self._execution.drive(hold, opening, check)
 
     async def afork(
@@ -297,24 +308,10 @@ class Engine:
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._forked, parent, path, step, values, thread, hold)
+        opening = partial(
+            forked, self._opener, self._opener.move_of, parent, path, step, values, thread, hold
+        )
         return await self._execution.adrive(hold, opening, check)
-
-    def _forked(
-        self,
-        parent: str,
-        path: str | None,
-        step: int | str | None,
-        values: Mapping[str, Any] | None,
-        thread: str | None,
-        hold: Hold,
-    ) -> Session:
-        opener, move = self._opener, self._opener.move_of(thread)
-        if path is None:
-            return opener.forked(parent, step, values, hold.run_id, hold.owner, move)
-        from clew.runtime.inside import fork_inside
-
-        return fork_inside(opener, parent, path, step, values, hold.run_id, hold.owner, move)
 
     def rerun(
         self,
@@ -324,11 +321,14 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         check: bool | None = None,
+        force: Sequence[str] = (),
     ) -> RunResult:
-        """Run again from the start, with changed values or code, and reuse the results that are still valid."""
-        _outside_loop("rerun", "arerun")
+        """Run again from the start, with changed values or code, and reuse the results that are still valid.
+
+        Nodes in `force` run even if nothing has changed; name those of subgraphs by path, ``"sub/ask"``.
+        """
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
         return self._execution.drive(hold, opening, check)
 
     async def arerun(
@@ -339,17 +339,17 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         check: bool | None = None,
+        force: Sequence[str] = (),
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
         return await self._execution.adrive(hold, opening, check)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
         from clew.runtime.replays import replay
 
-        _outside_loop("replay", "areplay")
         if not isinstance(strict, bool):
             raise InputError(f"strict must be True or False, got {strict!r}")
         return replay(self._opener, self._settings, run_id, strict=strict)
@@ -463,6 +463,12 @@ class Engine:
         """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
         return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
 
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
+        if node is not None and not isinstance(node, str):
+            raise InputError(f"node: expected the name of a node or None, got {node!r}")
+        return self.store.clear_cache(node)
+
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
         """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
         return self._inspection.export_run(run_id, latest=latest)
@@ -470,11 +476,6 @@ class Engine:
     def import_run(self, document: Mapping[str, Any]) -> RunRow:
         """Import a run that `export_run` wrote, from this store or another one."""
         return self._inspection.import_run(document)
-
-
-def _outside_loop(method: str, twin: str) -> None:
-    if inside_event_loop():
-        raise RunError(f"{method}() would block the running event loop; await {twin}(...) instead")
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:

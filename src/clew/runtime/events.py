@@ -11,6 +11,7 @@ item_started         node, attempt
 item_finished        node, duration, update
 item_failed          node, error, attempt
 item_retried         node, attempt, delay
+item_rescued         node, error
 gate_decided         node, decision
 decision_withdrawn   node, decision (the one that is no longer valid)
 call_recorded        node, name, reused
@@ -45,6 +46,7 @@ Kind = Literal[
     "item_finished",
     "item_failed",
     "item_retried",
+    "item_rescued",
     "gate_decided",
     "decision_withdrawn",
     "call_recorded",

@@ -121,6 +121,7 @@ class RunExecution:
             )
             if isinstance(found, Session):
                 hold.session = self._live[run_id] = found
+                found.accepts_changes = accept_changes
         finally:
             if self._resuming.get(mine) is hold:
                 del self._resuming[mine]
@@ -148,9 +149,9 @@ class RunExecution:
                 return opened
             hold.session = opened
             if self._opener.graph.has_async_nodes:
-                import asyncio
+                from clew.runtime.own_loop import run_coroutine  # it imports asyncio
 
-                return asyncio.run(self.adrive_session(opened))
+                return run_coroutine(partial(self.adrive_session, opened))
             self.begin(opened)
             try:
                 for _ in BlockingDriver(opened).drive():
@@ -283,6 +284,7 @@ class RunExecution:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
         run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
+        failures = (Failure(error), *(each for each in session.machine.failures() if each.rescued))
         try:
             try:
                 yield session.writer.close
@@ -290,14 +292,14 @@ class RunExecution:
                 pass
             now = clock.time()
             try:
-                yield partial(repository.close, run_id, session.fence, "failed", now, (Failure(error),))
+                yield partial(repository.close, run_id, session.fence, "failed", now, failures)
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 raise
             result: RunResult = yield partial(self._read_result, run_id)
         finally:
             self.leave(session)
-        result.failures = (Failure(error),)
+        result.failures = failures
         if session.listening:
             session.send_events()
             session.announce(

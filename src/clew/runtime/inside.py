@@ -8,7 +8,7 @@ else follows after "/". Of several children at one place, the path means the las
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from clew.engine.chain import Chain
 from clew.engine.reasons import RunLineage, Why, why
 from clew.errors import InputError, UnknownRunError
 from clew.graph import Graph
+from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.reader import RunReader
@@ -88,20 +89,25 @@ def frame_at(runs: RunReader, run_id: str, path: str) -> StoredFrame:
     return StoredFrame(log, graph, log.inner_chain(graph, prefix), prefix)
 
 
-def fork_inside(
+def forked(
     opener: RunOpener,
+    move_of: Callable[[str | None], ThreadMove | None],
     parent: str,
-    path: str,
+    path: str | None,
     step: int | str | None,
     values: Mapping[str, Any] | None,
-    run_id: str,
-    owner: str,
-    thread: ThreadMove | None = None,
+    thread: str | None,
+    hold: Hold,
 ) -> Session:
-    """Start a run from a step of a child, or of a subgraph. The run is independent of the run around it."""
-    child, rest = child_at(opener.runs, parent, path)
+    """Start a run from a step of another run, or of a child or a subgraph inside it.
+
+    A fork of a subgraph is independent of the run around it. `move_of` returns the move of a thread to the new run.
+    """
+    move, rest = move_of(thread), ""
+    if path is not None:
+        parent, rest = child_at(opener.runs, parent, path)
     if not rest:
-        return opener.forked(child, step, values, run_id, owner, thread)
-    state = frame_at(opener.runs, child, rest).state(step)
-    state = opener.with_values(state.rooted(), values, f"fork of {path} in {parent!r}")
-    return opener.new(state, run_id, owner=owner, thread=thread)
+        return opener.forked(parent, step, values, hold.run_id, hold.owner, move)
+    state = frame_at(opener.runs, parent, rest).state(step)
+    state = opener.with_values(state.rooted(), values, f"fork of {path}")
+    return opener.new(state, hold.run_id, owner=hold.owner, thread=move)

@@ -18,7 +18,7 @@ from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.inside import child_at, frame_at
-from clew.runtime.log.checkpoints import Checkpoint
+from clew.runtime.log.checkpoints import Checkpoint, History
 from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
@@ -92,7 +92,7 @@ class RunInspection:
                 return frame_at(self._opener.runs, run_id, rest).history(nested=nested)
         run = self._opener.runs.open(run_id)
         log = run.whole()
-        return log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested)
+        return History(log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested))
 
     def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), by default the latest, a label."""

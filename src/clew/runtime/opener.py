@@ -6,7 +6,7 @@ the log, and ownership of the run if other processes can use the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +18,7 @@ from clew.engine.working_state import WorkingState
 from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.graph_warnings import warn
-from clew.runtime.calls.cache import Cache
+from clew.runtime.calls.cache import cache_for
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
@@ -35,6 +35,7 @@ from clew.runtime.log.fingerprints import (
 )
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
+from clew.runtime.log.replacements import replacements
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog, fill, graph_at
@@ -65,7 +66,7 @@ class RunOpener(Ownership):
         super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
         self._graph = graph
         self._listeners = listeners
-        self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
+        self._cache = cache_for(graph, store)
 
     @property
     def runs(self) -> RunReader:
@@ -197,19 +198,21 @@ class RunOpener(Ownership):
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
-        state = self.with_values(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
+        state = self._known(state.rooted(), parent)
+        state = self.with_values(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread)
 
-    def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str, owner: str = "") -> Session:
+    def rerun(
+        self, parent: str, values: Mapping[str, Any] | None, run_id: str, owner: str, force: Sequence[str]
+    ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse
 
         log = self.runs.open(parent).whole()  # its states may have been made with other reducers
         start = log.start
-        reuse = ResultReuse(
-            log, self.program(start), self.graph, self.settings
-        )  # raises before the new run is created
+        # raises before the new run is created
+        reuse = ResultReuse(log, self.program(start), self.graph, self.settings, force)
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
@@ -311,7 +314,6 @@ class RunOpener(Ownership):
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
-            session.accepts_changes = accept_changes
             session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)

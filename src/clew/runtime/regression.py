@@ -11,7 +11,7 @@ from clew.graph import Graph
 from clew.runtime.engine import Engine
 from clew.runtime.log.fingerprints import changed_structure
 from clew.runtime.project import graph_for
-from clew.runtime.review.replay import ReplayReport
+from clew.runtime.review.replay_report import ReplayReport
 from clew.stores import Store
 
 

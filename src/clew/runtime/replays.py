@@ -9,8 +9,8 @@ from clew.graph import Graph
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
-from clew.runtime.review.recorded_calls import Divergence
-from clew.runtime.review.replay import Replayer, ReplayReport
+from clew.runtime.review.replay import Replayer
+from clew.runtime.review.replay_report import Divergence, ReplayReport
 from clew.runtime.settings import Settings
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from clew import display
 from clew.engine.blockers import blockers
 from clew.engine.machine import Machine
 from clew.engine.options import Status
@@ -190,9 +191,22 @@ class RunResult:
 
     def __repr__(self) -> str:
         error = self.error
-        failed = f", error={safely(lambda: repr(error), line_of(error))}" if error is not None else ""
+        failed = f", error={_cut(safely(lambda: repr(error), line_of(error)))}" if error is not None else ""
         asked = f", questions={len(self.questions)}" if self.questions else ""
         return f"<RunResult {self.run_id!r}: {self.status} after {_steps(self.last_step)}{failed}{asked}>"
+
+    def _repr_html_(self) -> str:
+        heading = f"Run {self.run_id!r}: {self.status} after {_steps(self.last_step)}"
+        parts = [display.line(heading, display.VERDICTS.get(self.status, "warn"))]
+        parts += [
+            display.line(_cut(f"{failure}: {line_of(failure.error)}"), "bad") for failure in self.failures
+        ]
+        if self.questions:
+            rows = [(display.cell(each.path), display.value_cell(each.question)) for each in self.questions]
+            parts.append(display.table(("asks at", "question"), rows))
+            parts.append(display.line(f"Answer with engine.resume({self.run_id!r}, answer=...)"))
+        rows = [(display.cell(name), display.value_cell(value)) for name, value in self.values.items()]
+        return display.page(*parts, display.table(("value", ""), rows))
 
 
 def _steps(number: int) -> str:
@@ -206,6 +220,10 @@ def result_of(error: BaseException) -> RunResult | None:
     """
     found: RunResult | None = linked_result(error)
     return found
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 def scheduler_state(

@@ -51,11 +51,17 @@ class EngineOptions(ScheduleOptions, total=False):
     clock: Clock
 
 
-class RunOptions(EngineOptions, total=False):
-    """The options of `Graph.run`: those of an engine, and where it stores and sends what happens."""
+class StoreOptions(EngineOptions, total=False):
+    """The options of an engine, and where it stores and sends what happens."""
 
     store: Store | str | PathLike[str] | None
     listeners: Sequence[Listener]
+
+
+class RunOptions(StoreOptions, total=False):
+    """The options of `Graph.run`: those of an engine and of its `run`."""
+
+    progress: bool
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

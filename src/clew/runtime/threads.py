@@ -35,6 +35,7 @@ from clew.errors import (
     ThreadMovedError,
     UnknownRunError,
 )
+from clew.graph.names import similar
 from clew.graph_warnings import warn
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener
@@ -69,6 +70,11 @@ _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a ru
 
 def pauses(options: TurnOptions) -> Iterator[float]:
     """Yield how long to wait before each new attempt to continue a busy thread."""
+    for name in options:
+        if name not in TurnOptions.__optional_keys__:
+            meant = similar(name, ("run_id", "thread", "progress", *TurnOptions.__optional_keys__))
+            hint = f"did you mean {meant!r}?" if meant else f"give values as one mapping: {{{name!r}: ...}}"
+            raise InputError(f"a run has no option {name!r}; {hint}")
     on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
     if on_busy not in ("wait", "refuse"):
         raise InputError(f"on_busy must be 'wait' or 'refuse', got {on_busy!r}")

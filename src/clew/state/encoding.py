@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from itertools import islice
 from math import isfinite
+from types import CoroutineType
 from typing import Any, Final
 
 import msgspec
@@ -297,6 +298,8 @@ NO_ROOM = "the stack has no room left to encode it; the caller is nested too dee
 
 
 def _why_not(cls: type) -> str:
+    if cls is CoroutineType:
+        return "a coroutine cannot be stored; await it"
     for plain in cls.__mro__[1:]:
         if plain in _WRITERS or format_of(plain) is not None:
             return (

@@ -18,6 +18,7 @@ from clew.state.encoding import NO_ROOM, EncodingFailure, canonical_json, sorted
 from clew.state.libraries import format_of
 
 _CONTAINERS = frozenset({dict, list, tuple})
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def fingerprint(value: Any, *, at: str = "value") -> bytes:
@@ -57,6 +58,8 @@ def _equal(one: Any, other: Any) -> bool:
             return False
         if kind is dict:
             return all(name in other and _equal(value, other[name]) for name, value in one.items())
+        if _PLAIN.issuperset(map(type, one)) and _PLAIN.issuperset(map(type, other)):
+            return bool(one == other)
         return all(map(_equal, one, other))
     form, its = format_of(kind), format_of(type(other))
     if (form is None or form.is_tree) and (its is None or its.is_tree):

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from reprlib import Repr
 from types import MappingProxyType
 from typing import Any
 
@@ -29,28 +28,11 @@ from immutables import Map
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
 from clew.state.equality import equal
-from clew.state.libraries import brief
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # index in the order of names, value, version
 History = Mapping[str, NodeExecution]
-
-
-class _ShortRepr(Repr):
-    """Short reprs of values. Python does not convert an int of more than 4,300 digits to decimal text."""
-
-    def repr1(self, x: Any, level: int) -> str:
-        """Return a value on one line, arrays and frames in short form."""
-        text = brief(x) or super().repr1(x, level)
-        return " ".join(text.split()) if "\n" in text else text
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Return an int, a long one in hexadecimal."""
-        try:
-            return super().repr_int(x, level)
-        except ValueError:
-            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
 
 
 class GraphState:
@@ -400,16 +382,24 @@ class GraphState:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        short = _ShortRepr()
-        short.maxother = short.maxstring = 60  # characters
+        from clew.display import brief
+
         versions = self._ordered_versions()
-        shown = [
-            f"{name}={short.repr(value)} v{versions[name]}" for name, value in self._ordered_values().items()
-        ]
+        values = self._ordered_values().items()
+        shown = [f"{name}={brief(value, 60)} v{versions[name]}" for name, value in values]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
         end = ", terminated" if self.terminated else ""
         return f"<GraphState step {self.step}{end}: {', '.join(shown) or 'no values'}>"
+
+    def _repr_html_(self) -> str:
+        from clew import display
+
+        versions, values = self._ordered_versions(), self._ordered_values()
+        rows = [(display.cell(n), display.cell(versions[n]), display.value_cell(values[n])) for n in values]
+        end = ", terminated" if self.terminated else ""
+        heading = display.line(f"State after step {self.step}{end}")
+        return display.page(heading, display.table(("value", "version", ""), rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), *self._parts())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -21,5 +21,5 @@ if TYPE_CHECKING:
         def model_dump(self, *args: Any, **kwargs: Any) -> dict[str, Any]: ...
 
     Instance = DataclassInstance | ModelInstance | Struct
-    Given = Mapping[str, Any] | Instance
-    Values = Given | GraphState
+    Given: TypeAlias = Mapping[str, Any] | Instance
+    Values: TypeAlias = Given | GraphState

@@ -36,6 +36,9 @@ class LeaseClock(Protocol):
     def monotonic(self) -> float:
         """Return seconds that never go back, the same for all processes with the same `boot`."""
 
+    def time(self) -> float:
+        """Return seconds since the epoch, for what outlives a boot: the age of cached results."""
+
 
 class BootClock:
     """The clock of the machine."""
@@ -47,6 +50,10 @@ class BootClock:
     def monotonic(self) -> float:
         """Return the seconds since boot, without the time that the machine slept."""
         return time.monotonic() - _offset()
+
+    def time(self) -> float:
+        """Return seconds since the epoch."""
+        return time.time()
 
 
 BOOT_CLOCK = BootClock()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from clew.errors import StoreVersionError
+from collections.abc import Iterable, Sequence
+
+from clew.errors import StoreVersionError, UnknownRunError
 from clew.stores.protocol import OWN_STEP, LogEntry
 
 NO_DATABASE = (
@@ -18,15 +20,23 @@ def exists(run_id: str) -> str:
     )
 
 
+RECENT = "SELECT run_id FROM runs ORDER BY id DESC LIMIT 500"
+"""The runs among which `unknown` looks for similar names; the limit keeps an unknown id cheap in a large store."""
+
+
 def moved(thread: str, head: str | None) -> str:
     """Return the message of ThreadMovedError."""
     now = "does not exist" if head is None else f"has continued with run {head!r}"
     return f"thread {thread!r} {now}; read its state with engine.thread({thread!r}), and try again"
 
 
-def unknown(run_id: str) -> str:
-    """Return the message of UnknownRunError."""
-    return f"run {run_id!r} does not exist; list runs with engine.runs()"
+def unknown(run_id: str, recent: Iterable[Sequence[str]] = ()) -> UnknownRunError:
+    """Return the error for a run that does not exist, with the most similar of the rows `recent`."""
+    from difflib import get_close_matches  # only needed for errors
+
+    near = tuple(get_close_matches(str(run_id), [row[0] for row in recent]))
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "list runs with engine.runs()"
+    return UnknownRunError(f"run {run_id!r} does not exist; {hint}", nearest=near)
 
 
 def owned(run_id: str, owner: str, expires_in: float) -> str:

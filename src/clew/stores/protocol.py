@@ -119,6 +119,13 @@ class Owner(msgspec.Struct, frozen=True):
         return self.is_alive and self.expires_in > 0
 
 
+class CachedResult(msgspec.Struct, frozen=True):
+    """A cached result: its bytes, and the seconds since it was stored, by the clock of the store."""
+
+    body: bytes
+    age: float
+
+
 class WouldWait(Exception):
     """An operation of `Store.at_once` would have to wait. Nothing was read or changed."""
 
@@ -251,6 +258,21 @@ class Store(Protocol):
 
     def threads(self) -> list[tuple[str, str]]:
         """Return all threads by name, each with its head."""
+
+    def cached(self, key: str) -> CachedResult | None:
+        """Return a cached result; None if it does not exist or its `ttl` has passed on the store's clock. Raises
+        StoreCorruptError if it is damaged."""
+
+    def cache(
+        self, key: str, node: str, body: bytes, blobs: Mapping[str, bytes] = ..., *, ttl: float | None = ...
+    ) -> None:
+        """Store a result of a node, with the blobs that it refers to, instead of an earlier one of the same key.
+
+        It lives apart from runs, expires `ttl` seconds after this call, and shares its blobs with them. A store may
+        delete expired results at any time, and a store in memory also old ones."""
+
+    def clear_cache(self, node: str | None = ...) -> int:
+        """Delete the cached results of a node, or all; return how many there were."""
 
     def delete(self, run_id: str) -> None:
         """Delete a run and its children. If it is the head of a thread, its parent becomes the head; without a parent,

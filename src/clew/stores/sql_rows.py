@@ -55,6 +55,11 @@ def _child(child_of: str | None, place: str) -> tuple[str, ...]:
     return () if child_of is None else (child_of, place)
 
 
+def needed_by(row: RunRow) -> list[str]:
+    """Return the runs that a new run refers to: its parent, and the run that contains it."""
+    return [run_id for run_id in (row.parent, row.child_of) if run_id is not None]
+
+
 def selection(status: str | None, of: str | None) -> tuple[str, list[str]]:
     """Return the condition of `Store.rows`, with `?` for each of its values, and the values."""
     parts, values = list[str](), list[str]()

@@ -93,3 +93,20 @@ def test_a_replay_can_make_any_choice() -> None:
     )
     assert check.run().transitions == 2
     assert check.replay(["complete second#0", "complete first#0"]).violated == ()
+
+
+def test_a_rescued_node_ends_alike_under_every_fault() -> None:
+    @node(output="left", rescue=lambda error, x: -x)
+    def fails(x: int) -> int:
+        raise ValueError("no")
+
+    @node(output="right")
+    def beside(x: int) -> int:
+        return x
+
+    @node(output="sum")
+    def total(left: int, right: int) -> int:
+        return left + right
+
+    result = check_graph(Graph([fails, beside, total]), {"x": 1}, faults=("crash", "store"))
+    assert not result.violations, result

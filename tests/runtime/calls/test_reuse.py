@@ -24,7 +24,7 @@ from clew import (
     node,
     route,
 )
-from clew.errors import RunError
+from clew.errors import InputError, RunError
 from clew.runtime.calls.reuse import ResultReuse
 from clew.stores import Store
 
@@ -367,3 +367,61 @@ def test_a_rerun_that_cannot_be_prepared_leaves_no_run(monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match="cannot be retraced"):
         engine.rerun("one", run_id="two")
     assert [row.run_id for row in engine.runs()] == ["one"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_forced_node_runs_although_nothing_has_changed(store: Store, is_async: bool) -> None:
+    engine = first_run(store, CHAIN, {"a": 1, "z": 1})
+    run = engine.rerun if not is_async else lambda *a, **k: asyncio.run(engine.arerun(*a, **k))
+    result = run("r", force=["one"], run_id="s")
+    assert (result["c"], ran) == (3, ["one"])  # what it writes is the same, so its readers are not called
+    assert cached(engine, "s") == {"one": False, "two": True, "other": True}
+    metrics = engine.result("s").metrics
+    assert (metrics.total_nodes_executed, metrics.total_cache_hits) == (1, 2)
+
+
+def test_a_node_in_a_subgraph_is_forced_by_its_path(store: Store) -> None:
+    inner = Graph([noting("one", "a", "b"), noting("two", "b", "c")], name="inner")
+    engine = first_run(store, [Graph([inner], name="outer"), noting("other", "z", "y")], {"a": 1, "z": 1})
+    engine.rerun("r", force=["outer/inner/two"])
+    assert ran == ["two"]
+    ran.clear()
+    engine.rerun("r", force=["outer"])
+    assert ran == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "force, hint",
+    [(["on"], "'one'"), (["one", "inner/tow"], "'inner/two'"), ("one", "list"), ([1], "known"), (1, "list")],
+)
+def test_a_forced_node_has_to_exist(store: Store, force: Any, hint: str) -> None:
+    nodes = [noting("one", "a", "b"), Graph([noting("two", "b", "c")], name="inner")]
+    engine = first_run(store, nodes, {"a": 1})
+    with pytest.raises(InputError, match=hint):
+        engine.rerun("r", force=force, run_id="s")
+    assert [row.run_id for row in engine.runs()] == ["r"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_forced_node_does_not_use_the_cache_and_renews_it(store: Store, is_async: bool) -> None:
+    results = iter("abc")
+
+    def work(a: int) -> str:
+        ran.append("work")
+        return next(results)
+
+    engine = first_run(store, [node(work, output="b", cache=True)], {"a": 1})
+    run = engine.rerun if not is_async else lambda *a, **k: asyncio.run(engine.arerun(*a, **k))
+    assert (run("r", force=["work"])["b"], ran) == ("b", ["work"])
+    assert engine.run({"a": 1})["b"] == "b"
+
+
+def test_a_module_value_that_was_assigned_again_changes_the_code(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, Any] = {"__name__": "cells", "PROMPT": "one "}
+    exec("def ask(a):\n    return PROMPT + a", names)
+    engine = first_run(store, [node(names["ask"], output="b")], {"a": "x"})
+    assert engine.rerun("r")["b"] == "one x"
+    names["PROMPT"] = "two "
+    assert engine.rerun("r")["b"] == "two x"

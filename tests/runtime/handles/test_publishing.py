@@ -10,7 +10,7 @@ import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
 from clew.errors import DefinitionError, EncodeError
-from clew.runtime.log.records import EMITTED, MOST_EMITTED
+from clew.runtime.log.records import MOST_PUBLISHED, PUBLISHED
 from clew.runtime.log.verification import problems
 from tests.runtime.handles.worker import GRAPHS
 
@@ -28,16 +28,16 @@ def emitting(data: Callable[[int], Any], count: int = 1) -> Graph:
 
 
 def published(engine: Engine, run_id: str = "r") -> list[int]:
-    return [entry.n for entry in engine.store.find(run_id, EMITTED.name, "")]
+    return [entry.n for entry in engine.store.find(run_id, PUBLISHED.name, "")]
 
 
 def test_only_the_last_are_stored_and_all_of_them_are_deleted(address: str, engine_on: Open) -> None:
-    with Engine(emitting(lambda n: n, MOST_EMITTED + 10), store=engine_on().store, publish=True) as engine:
+    with Engine(emitting(lambda n: n, MOST_PUBLISHED + 10), store=engine_on().store, publish=True) as engine:
         assert engine.run({"n": 1}, run_id="r").status == "completed"
-        assert published(engine) == list(range(11, MOST_EMITTED + 11))
+        assert published(engine) == list(range(11, MOST_PUBLISHED + 11))
         with Engine(store=engine.store) as other:
             found = [e.data["data"] for e in other.handle("r").events() if e.kind == "emitted"]
-            assert found == list(range(10, MOST_EMITTED + 10))
+            assert found == list(range(10, MOST_PUBLISHED + 10))
             other.delete("r")
             engine.run({"n": 1}, run_id="r")
             assert published(engine)[0] == 11

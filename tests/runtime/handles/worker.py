@@ -17,12 +17,19 @@ from typing import Any
 from clew import END, Context, Engine, Graph, ifelse, interrupt, node
 from tests.stores.processes import opened
 
-pace: Callable[[], None] = lambda: None
+
+class Pace:
+    """What a node does before it works. An object, because a changed function would be changed code."""
+
+    pause: Callable[[], None] = staticmethod(lambda: None)
+
+
+PACE = Pace()
 
 
 @node(output="n")
 def work(n: int, ctx: Context) -> int:
-    pace()
+    PACE.pause()
     ctx.emit("at", {"n": n})
     return n + 1
 
@@ -44,7 +51,7 @@ def finish(n: int, approved: bool) -> str:
 
 @node(output="n")
 def fail(n: int) -> int:
-    pace()
+    PACE.pause()
     raise ValueError(f"no {n}")
 
 
@@ -107,7 +114,6 @@ class Worker:
 
 def main() -> None:
     """The other process."""
-    global pace
 
     def say(word: Any) -> None:
         print(json.dumps(word), flush=True)
@@ -116,7 +122,7 @@ def main() -> None:
         say("paced")
         sys.stdin.readline()
 
-    pace = paced
+    PACE.pause = paced
     address, graph, options = sys.argv[1:]
     engine = Engine(GRAPHS[graph], store=opened(address), **json.loads(options))
     for line in sys.stdin:

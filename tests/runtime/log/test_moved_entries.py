@@ -44,7 +44,9 @@ class Shop:
                 raise ValueError("the parser is broken")
             return [receipt]
 
-        self.engine = Engine(Graph([fan, pay], state=Payments), store=store, max_concurrent_nodes=1)
+        self.engine = Engine(
+            Graph([fan, pay], state=Payments), store=store, max_concurrent_nodes=1, check=False
+        )
         assert self.engine.run({"ids": [0, 1, 2]}, run_id="r").status == "failed"
         assert self.engine.run({"ids": [0, 1, 2]}, run_id="other").status == "failed"
         self.fails = False

@@ -11,7 +11,16 @@ import pytest
 
 import clew
 from clew import Engine, Graph, SQLiteStore, interrupt, node
-from clew.engine.records import FinishedItem, Question, Retry, SingleItemStep, Start, Step, Withdrawn
+from clew.engine.records import (
+    FailedStep,
+    FinishedItem,
+    Question,
+    Retry,
+    SingleItemStep,
+    Start,
+    Step,
+    Withdrawn,
+)
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.records import (
@@ -21,6 +30,7 @@ from clew.runtime.log.records import (
     AcceptedChanges,
     AnswerRecord,
     LabelRecord,
+    PublishedData,
     ResumeRecord,
 )
 from clew.runtime.log.run_log import _TAKE
@@ -40,6 +50,8 @@ RECORDS = {
     ResumeRecord,
     AcceptedChanges,
     Measured,
+    PublishedData,
+    FailedStep,
 }
 
 
@@ -49,7 +61,7 @@ def test_every_record_of_the_log_has_one_kind() -> None:
 
 
 def test_a_log_takes_every_record_in() -> None:
-    assert set(_TAKE) == RECORDS | {SingleItemStep, Withdrawn}
+    assert set(_TAKE) == RECORDS - {PublishedData} | {SingleItemStep, Withdrawn}
 
 
 def spelled_kinds(file: Path) -> list[tuple[int, str]]:

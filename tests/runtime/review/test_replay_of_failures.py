@@ -23,7 +23,7 @@ from clew import (
 )
 from clew.errors import ConflictError, NodeTimeoutError
 from clew.graph import Node
-from clew.runtime.review.replay import ReplayReport
+from clew.runtime.review.replay_report import ReplayReport
 from clew.stores import Store
 from clew.testing import Stepper, VirtualClock
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from clew.cli.derived_runs import make_run
@@ -18,6 +20,14 @@ def rerun(
     run: RunArgument,
     pairs: ValuesArgument = None,
     values: ValuesFile = None,
+    force: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--force",
+            metavar="NODE",
+            help="Run this node even if nothing has changed. Repeatable; nodes of subgraphs as SUB/NODE.",
+        ),
+    ] = None,
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
@@ -29,6 +39,7 @@ def rerun(
     Examples:
       clew rerun flow-1a2b3c
       clew rerun flow-1a2b3c limit=5
+      clew rerun flow-1a2b3c --force ask --force sub/embed
 
     An item whose node has the same code and the same inputs is not executed: its result is reused.
     """
@@ -36,7 +47,7 @@ def rerun(
         run,
         "rerun",
         lambda engine, parent, name: engine.rerun(
-            parent, values=read_values(pairs, values) or None, run_id=name
+            parent, values=read_values(pairs, values) or None, run_id=name, force=force or ()
         ),
         run_id=run_id,
         graph=graph,

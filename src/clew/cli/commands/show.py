@@ -114,21 +114,26 @@ def _collect(
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
-                f"{indent}{items_text(checkpoint.items) or '-'}",
+                f"{indent}{items_text(checkpoint.items, checkpoint.cached) or '-'}",
                 values,
             )
         )
         before = versions
 
 
-def items_text(paths: Sequence[str]) -> str:
+def items_text(paths: Sequence[str], cached: Sequence[str] = ()) -> str:
     """Return the items of a step in a few words: a batch of more than three is one word with its number of items."""
+    hits = set(cached)
     batches: dict[str, list[str]] = {}
     for path in paths:
         batches.setdefault(path[: path.rindex("[")] if path.endswith("]") else path, []).append(path)
     words: list[tuple[str, int]] = []
     for batch, items in batches.items():
-        words += [(f"{batch} ×{len(items)}", len(items))] if len(items) > 3 else [(path, 1) for path in items]
+        if len(items) > 3:
+            number = len(hits.intersection(items))
+            words.append((f"{batch} ×{len(items)}{f' ({number} cached)' if number else ''}", len(items)))
+        else:
+            words += [(f"{path} (cached)" if path in hits else path, 1) for path in items]
     shown, rest = words[0][0] if words else "", len(paths) - (words[0][1] if words else 0)
     for word, number in words[1:]:
         if len(shown) + len(word) >= _ITEMS:
@@ -144,7 +149,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        say_line(f"items: {items_text(checkpoint.items)}")
+        say_line(f"items: {items_text(checkpoint.items, checkpoint.cached)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request

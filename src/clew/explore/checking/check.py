@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Unpack
 
+from clew import display
 from clew.errors import DefinitionError
 from clew.explore.agent import Agent
 from clew.explore.checking.faults import FaultPlan, checked_faults
@@ -32,7 +33,8 @@ from clew.explore.model.world import World
 from clew.explore.reports.result import ExplorationResult
 from clew.explore.search.strategies import BFS
 from clew.graph import Graph
-from clew.runtime.settings import ScheduleOptions
+from clew.graph.names import nearest
+from clew.runtime.settings import ScheduleOptions, Settings
 
 _MAX_CHOICES = 2_000  # for all runs without faults together
 
@@ -45,7 +47,7 @@ class CheckOptions(ScheduleOptions, total=False):
     max_steps: int | None
     max_run_steps: int
     partial_order_reduction: bool
-    progress: bool | None
+    progress: bool
 
 
 class ReplacedOptions(CheckOptions, total=False):
@@ -57,6 +59,9 @@ class ReplacedOptions(CheckOptions, total=False):
     faults: Iterable[str]
     max_faults: int
     systems: Mapping[str, Any] | None
+
+
+_KNOWN_OPTIONS = (*sorted(ReplacedOptions.__optional_keys__), *Settings.__struct_fields__)
 
 
 class Check:
@@ -85,8 +90,11 @@ class Check:
         if "run" in self.systems:
             raise DefinitionError("systems: the name 'run' is reserved for the run; choose another name")
         self._invariants = _checked_invariants(invariants)
+        for name in more:
+            if name not in _KNOWN_OPTIONS:
+                raise DefinitionError(f"a check has no option {name!r}; {nearest(name, _KNOWN_OPTIONS)}")
         self._max_steps = more.pop("max_steps", 100_000)
-        self._progress = more.pop("progress", None)
+        self._progress = more.pop("progress", True)
         self._options: dict[str, Any] = {
             "faults": checked_faults(faults),
             "max_faults": max_faults,
@@ -318,6 +326,11 @@ class CheckResult:
     def __repr__(self) -> str:
         found = _count(len(self.violations))
         return f"CheckResult({self.states} states, {self.transitions} transitions, {found})"
+
+    def _repr_html_(self) -> str:
+        heading, *narratives = str(self).split("\n\n", 1)
+        verdict = "bad" if self.violations else "warn" if self.truncated else "good"
+        return display.page(display.line(heading, verdict), *map(display.block, narratives))
 
 
 def _count(violations: int) -> str:

@@ -15,10 +15,25 @@ from typing import Any
 from clew.errors import StoreUnavailableError
 from clew.stores import Store
 
-WRITES = frozenset({"create", "claim", "append", "update", "release", "renew", "delete"})
+WRITES = frozenset(
+    {"create", "claim", "append", "update", "release", "renew", "delete", "cache", "clear_cache"}
+)
 """The operations that change the store."""
 _READS = frozenset(
-    {"row", "rows", "owner", "entries", "within", "counts", "find", "last", "blob", "rehearse", "check"}
+    {
+        "row",
+        "rows",
+        "owner",
+        "entries",
+        "within",
+        "counts",
+        "find",
+        "last",
+        "blob",
+        "rehearse",
+        "check",
+        "cached",
+    }
 )
 
 

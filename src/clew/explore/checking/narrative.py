@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from clew import display
 from clew.error_text import line_of
 from clew.errors import RunStateError
 from clew.explore.checking.simulated_process import RUN
@@ -40,6 +41,13 @@ class Narrative(msgspec.Struct, frozen=True):
     def named(self, name: str) -> Narrative:
         """Return a copy that shows one invariant only."""
         return msgspec.structs.replace(self, name=name)
+
+    def __repr__(self) -> str:
+        violated = ", ".join(name for name, _ in self.violated) or "nothing"
+        return f"<Narrative of {len(self.steps)} choices, violates {violated}>"
+
+    def _repr_html_(self) -> str:
+        return display.page(display.block(str(self)))
 
     def __str__(self) -> str:
         lines = []

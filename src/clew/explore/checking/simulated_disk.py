@@ -20,6 +20,7 @@ class DiskImage(msgspec.Struct, frozen=True):
     runs: dict[str, Any]
     blobs: dict[str, bytes]
     created: int
+    results: dict[str, Any]
 
 
 class SimulatedDisk(MemoryStore):
@@ -37,13 +38,14 @@ class SimulatedDisk(MemoryStore):
     def image(self) -> DiskImage:
         """Return a copy of the content."""
         runs = {run_id: _copied(run) for run_id, run in self._runs.items()}
-        return DiskImage(runs, dict(self._blobs), self._created)
+        return DiskImage(runs, dict(self._blobs), self._created, dict(self._results.rows))
 
     def load(self, image: DiskImage) -> None:
         """Replace the content with that of an image."""
         self._runs = {run_id: _copied(run) for run_id, run in image.runs.items()}
         self._blobs = dict(image.blobs)
         self._created = image.created
+        self._results.rows = dict(image.results)
 
     def forget_owners(self) -> None:
         """Release the ownership of all runs: their process is dead."""
@@ -51,12 +53,13 @@ class SimulatedDisk(MemoryStore):
             run.owner, run.until = "", 0.0
 
     def names(self, run_id: str) -> list[list[Any]]:
-        """Return the status of a run, then its log entries as kind, path, number and digest."""
+        """Return the status of a run, the keys of cached results, and its log entries: kind, path, number, digest."""
         run = self._runs.get(run_id)
         if run is None:
             return []
         entries = (run.named[name] for name in sorted(run.named))
-        return [[run.row.status], *([e.kind, e.path, e.n, e.digest] for e in entries)]
+        cached = [["cached", key] for key in sorted(self._results.rows)]
+        return [[run.row.status], *cached, *([e.kind, e.path, e.n, e.digest] for e in entries)]
 
 
 def _copied(run: Any) -> Any:

@@ -143,7 +143,7 @@ class SimulatedProcess:
         session.flush()
         session.writer.close()
         status = session.status()
-        failures = session.machine.failures() if status == "failed" else ()
+        failures = session.machine.failures()
         repository = self._opener.repository
         repository.close(RUN, session.fence, status, self._settings.clock.time(), failures)
 

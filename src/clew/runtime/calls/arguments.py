@@ -19,7 +19,7 @@ from typing import Any
 from clew.engine.fast_path import UNSIZED
 from clew.engine.frame import Item
 from clew.engine.program import Program
-from clew.errors import ClassChangedError, OutputError
+from clew.errors import ClassChangedError
 from clew.graph import Node
 from clew.graph.signature import MISSING
 from clew.runtime.calls.mutation_check import Guard, Input, guard_of
@@ -53,6 +53,14 @@ def calls_of(program: Program) -> list[tuple[Call, bool, bool]]:
 
 
 def _call_of(program: Program, node: Node) -> Call:
+    call = _plain_call_of(program, node)
+    if node.rescuer is None:
+        return call
+    rescue = _plain_call_of(program, node.rescuer)
+    return lambda item, context: (call if item.node is node else rescue)(item, context)
+
+
+def _plain_call_of(program: Program, node: Node) -> Call:
     func = node.func
     sources = tuple(p.source for p in node.params)
     plain = all(
@@ -111,6 +119,8 @@ def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Ar
     for param in item.node.params:
         if param.kind == "context":
             value = context
+        elif param.kind == "error":
+            value = item.failures[0].error
         elif param.kind == "state":
             values = item.values()
             inputs.extend(islice(values.items(), FIELDS))
@@ -169,10 +179,3 @@ def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
     if schema is None:
         return MappingProxyType(values)
     return schema.instance(values)
-
-
-def forgotten_await(item: Item) -> OutputError:
-    """Return the error of a sync node that returned an awaitable."""
-    return OutputError(
-        f"node {item.node.name!r} returned an awaitable; declare it with `async def`, or await inside it"
-    )

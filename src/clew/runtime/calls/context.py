@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.errors import RunCancelledError
-from clew.graph.key_functions import made_key, state_names, wanted_by_key
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, scope_of
 from clew.runtime.calls.transaction import StoreTransaction
@@ -55,21 +54,13 @@ class RunContext:
     @property
     def idempotency_key(self) -> str:
         """The result of the node's key function, or a key made of run id and path; the same for all attempts."""
-        if self._item.node.policy.idempotency_key_func is not None:
-            return self._own_key()
+        function = self._item.node.policy.idempotency_key_func
+        if function is not None:
+            from clew.runtime.calls.key_calls import call_key_function
+
+            return str(call_key_function(self._item, function, "idempotency_key"))
         text = f"{len(self.run_id)}:{self.run_id}{self.path}"
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def _own_key(self) -> str:
-        item, node = self._item, self._item.node
-        values = {p.name: item.lookup(p.source, p.default) for p in node.params if p.kind == "value"}
-        positional, named = wanted_by_key(node)
-        wanted = state_names(node) & {*positional, *named}
-        if wanted:
-            from clew.runtime.calls.arguments import whole_state
-
-            values.update(dict.fromkeys(wanted, whole_state(item, item.values())))
-        return made_key(node, values)
 
     @property
     def cancelled(self) -> bool:

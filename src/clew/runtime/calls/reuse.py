@@ -5,31 +5,38 @@ item of the new run with the same key gets the old outcome, marked as cached; al
 equal keys are used in the order of the old run, each once.
 
 These outcomes are not reused: of a node whose code, inputs or bound values have changed; of nodes in a subgraph whose
-initial values have changed; of any node if a reducer has changed.
+initial values have changed; of any node if a reducer has changed; of nodes that failed, rescued or not; of nodes that
+the caller forces to run.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program
 from clew.engine.records import Outcome, Start
+from clew.errors import EncodeError, InputError
 from clew.graph import Graph
-from clew.runtime.calls.cache import key_of
+from clew.graph.names import nearest
+from clew.graph.signature import MISSING
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
-from clew.state import same
+from clew.state import digest, fingerprint, same
 from clew.state.stored_object import holds_stored
 
 
 class ResultReuse:
     """The outcomes of a recorded run, by the digest of code and inputs."""
 
-    def __init__(self, log: RunLog, program: Program, graph: Graph, settings: Settings) -> None:
+    def __init__(
+        self, log: RunLog, program: Program, graph: Graph, settings: Settings, force: Iterable[str] = ()
+    ) -> None:
+        self._forced = checked_nodes(force, graph)
         self._outcomes: dict[str, deque[Outcome]] = {}
         self._log = log
         self._foreign: set[str] = set()  # frames whose initial values have changed
@@ -45,10 +52,9 @@ class ResultReuse:
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
         )
-        machine = Machine.restore(
-            program, log.start, options, PriorWork(attempts=log.attempts, retraced=log.steps_by_place())
-        )
         outcomes = log.outcomes()
+        prior_work = PriorWork(log.rescued(), attempts=log.attempts, retraced=log.steps_by_place())
+        machine = Machine.restore(program, log.start, options, prior_work)
         while (item := machine.take()) is not None:
             for record in machine.outbox:
                 if isinstance(record, Start) and not self._has_same_start(record):
@@ -60,7 +66,7 @@ class ResultReuse:
             # values of a class that has changed are computed again
             is_built = not holds_stored(outcome.update.values())
             if outcome.error is None and is_built and self._is_unchanged(item):
-                key = key_of(item, with_context=True)
+                key = key_of(item)
                 if key is not None:
                     self._outcomes.setdefault(key, deque()).append(outcome)
             machine.adopt(item, outcome)
@@ -72,9 +78,11 @@ class ResultReuse:
     def _is_unchanged(self, item: Item) -> bool:
         if self._foreign and any(item.path.startswith(prefix) for prefix in self._foreign):
             return False
-        nodes = "/".join(part.partition("#")[0] for part in item.path.split("/"))
-        if nodes in self._changed.code or any(
-            nodes == part or nodes.startswith(f"{part}/") for part in self._changed.wiring
+        nodes = nodes_of(item)
+        if (
+            self.is_forced(item)
+            or nodes in self._changed.code
+            or any(nodes == part or nodes.startswith(f"{part}/") for part in self._changed.wiring)
         ):
             return False
         return not self._changed.bound or not self._reads_changed(item)
@@ -90,6 +98,54 @@ class ResultReuse:
 
     def find(self, item: Item) -> Outcome | None:
         """Return an outcome of the old run for this item, or None."""
-        key = key_of(item, with_context=True)
+        if item.node.kind == "rescue":
+            return None
+        key = key_of(item)
         found = self._outcomes.get(key) if key is not None else None
         return found.popleft() if found else None
+
+    def is_forced(self, item: Item) -> bool:
+        """Return whether the item has to run: its node, or a subgraph that it is in, is forced."""
+        if not self._forced:
+            return False
+        parts = nodes_of(item).split("/")
+        return any("/".join(parts[:length]) in self._forced for length in range(1, len(parts) + 1))
+
+
+def key_of(item: Item) -> str | None:
+    """Return a digest of the code and inputs of an item; None if its inputs cannot be encoded."""
+    node = item.node
+    found = {name: item.lookup(name, MISSING) for name in node.inputs}
+    inputs = {
+        name: value for name, value in found.items() if value is not MISSING
+    }  # defaults are part of the code
+    try:
+        encoded = fingerprint([inputs, item.values() if node.reads_state else None])
+    except EncodeError:
+        return None
+    code = item.frame.program.graph.node_hashes[node.name]
+    return digest(node.name.encode(), code.encode(), encoded)
+
+
+def nodes_of(item: Item) -> str:
+    """Return the nodes on the path of an item: ``sub/ask`` for ``sub#0[2]/ask#1``."""
+    return "/".join(part.partition("#")[0] for part in item.path.split("/"))
+
+
+def checked_nodes(names: Iterable[str], graph: Graph) -> frozenset[str]:
+    """Return the names of nodes, in subgraphs as ``sub/ask``. Raise InputError for a name that the graph lacks."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputError(f"force: expected a list of nodes such as ['ask', 'sub/ask'], got {names!r}")
+    wanted = list(names)
+    known = list(_paths(graph, "")) if wanted else []
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"force: the graph has no node {name!r}; {nearest(str(name), known)}")
+    return frozenset(wanted)
+
+
+def _paths(graph: Graph, prefix: str) -> Iterable[str]:
+    for name, node in graph.nodes.items():
+        yield prefix + name
+        if node.subgraph is not None:
+            yield from _paths(node.subgraph.graph, f"{prefix}{name}/")

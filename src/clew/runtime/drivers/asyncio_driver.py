@@ -12,7 +12,7 @@ sync recorded calls and transactions of async nodes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
 from inspect import isawaitable
@@ -22,6 +22,7 @@ from typing import Any
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
 from clew.errors import NodeError
+from clew.runtime.calls.forgotten_await import RISKY, holds_coroutine
 from clew.runtime.calls.mutation_check import changed, error_of
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.dispatch import submit
@@ -124,7 +125,9 @@ class AsyncioDriver:
 
     async def _run_inline(self, item: Item) -> None:
         node, session = item.node, self._session
-        if node.mode in ("async", "async_generator"):
+        if self._is_looked_up(item):
+            self._start(item)
+        elif node.mode in ("async", "async_generator"):
             await self._await_inline(item)
         elif node.policy.timeout is not None or (node.mode == "generator" and session.listening):
             self._start(item)  # an inline generator would block consumers of its chunks on this loop
@@ -166,6 +169,10 @@ class AsyncioDriver:
                         if self._interrupted:
                             raise asyncio.CancelledError
                         self._limit = None
+                        if type(value) in RISKY and holds_coroutine(value):
+                            item = general(machine)
+                            session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                            return
                 except (Exception, asyncio.CancelledError, Asking) as error:
                     ended = monotonic()
                     item = general(machine)
@@ -265,24 +272,41 @@ class AsyncioDriver:
     def _start(self, item: Item) -> None:
         session = self._session
         node = item.node
-        if node.mode in ("async", "async_generator"):
+        if self._is_looked_up(item):
+            assert session.cache is not None
+            work = session.cache.on_loop(session, item, partial(self._called, item))
+            self._tasks[item] = self._new_task(self._run(item, work), name=node.name)
+        elif node.mode in ("async", "async_generator"):
             self._tasks[item] = self._new_task(self._run(item), name=node.name)
         else:
-            executor: Executor | None = session.settings.executor
             try:
-                future = submit(session, item, executor or self._own_threads(), self._own_threads)
+                future = self._submitted(item)
             except Exception as error:  # the executor was shut down, or cannot pickle the item
                 session.raised(item, item.attempt, error, session.clock.time(), 0.0)
                 return
-            self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
+            self._tasks[item] = self._loop.create_task(self._run(item, future))
         session.watch(item)
+
+    def _is_looked_up(self, item: Item) -> bool:
+        """Return whether a cached result of the item may have to be awaited."""
+        return item.node.cache is not None and self._session.off_loop is not None
+
+    def _called(self, item: Item) -> Any:
+        is_async = item.node.mode in ("async", "async_generator")
+        return self._session.call(item) if is_async else self._submitted(item)
+
+    def _submitted(self, item: Item) -> asyncio.Future[Any]:
+        executor: Executor | None = self._session.settings.executor
+        return asyncio.wrap_future(
+            submit(self._session, item, executor or self._own_threads(), self._own_threads)
+        )
 
     def _own_threads(self) -> DaemonThreadPool:
         if self._threads is None:
             self._threads = DaemonThreadPool()
         return self._threads
 
-    async def _run(self, item: Item, future: asyncio.Future[Any] | None = None) -> None:
+    async def _run(self, item: Item, future: Awaitable[Any] | None = None) -> None:
         session = self._session
         clock, attempt = session.clock, item.attempt
         began = clock.monotonic()

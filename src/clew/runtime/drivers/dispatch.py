@@ -2,7 +2,8 @@
 
 Thread pools get the function itself. Other executors may pickle a call, and a decorated function cannot be pickled,
 because its module has the node under that name. So they get the import path of the node, and the arguments. Nodes that
-take a context and generators cannot leave this process; they always run on threads.
+take a context, generators and rescue functions, whose exception may not survive pickling, cannot leave this process;
+they always run on threads.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _submit(
     if isinstance(executor, ThreadPoolExecutor):
         return executor.submit(_called, session, item, item.attempt)
     node = item.node
-    if node.mode != "sync" or any(param.kind == "context" for param in node.params):
+    if node.mode != "sync" or any(param.kind in ("context", "error") for param in node.params):
         return own_threads().submit(_called, session, item, item.attempt)
     if node.side_effects.recordable or node.side_effects.requires_idempotency:
         given = session.before_effects(item)

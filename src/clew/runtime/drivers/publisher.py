@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.frame import Item
 from clew.errors import EncodeError
-from clew.runtime.log.records import EMITTED, LARGEST_EMITTED, Emitted
+from clew.runtime.log.records import LARGEST_PUBLISHED, PUBLISHED, PublishedData
 from clew.state import stored_value
 from clew.stores import Store
 from clew.stores.protocol import LAST
@@ -30,20 +30,20 @@ def publish(session: Session, item: Item, name: str, data: Any) -> int:
         stored = stored_value(data, at=name, blobs=blobs)
     except EncodeError as error:
         raise EncodeError(f"{where}, which cannot be stored: {error}") from error
-    if blobs or len(stored) > LARGEST_EMITTED:
+    if blobs or len(stored) > LARGEST_PUBLISHED:
         raise EncodeError(
-            f"{where} with more than {LARGEST_EMITTED // 1024} KiB, which publish=True does not store; emit a part "
+            f"{where} with more than {LARGEST_PUBLISHED // 1024} KiB, which publish=True does not store; emit a part "
             f"of it, or its location"
         )
     now, after = session.clock.time(), session.machine.root.step
     with _numbering:
         session.emitted += 1
         n = session.emitted
-    session.writer.write([Emitted(n, item.path, item.node.name, name, data, item.step, after, now)])
+    session.writer.write([PublishedData(n, item.path, item.node.name, name, data, item.step, after, now)])
     return n
 
 
 def last_emitted(store: Store, run_id: str) -> int:
     """Return the number of the last published data of a run; 0 without any."""
-    last = store.last(run_id, EMITTED.name, "", LAST) if store.encodes else None
+    last = store.last(run_id, PUBLISHED.name, "", LAST) if store.encodes else None
     return 0 if last is None else int(last.n)

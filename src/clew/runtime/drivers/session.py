@@ -22,8 +22,9 @@ from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
 from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, RunError, StoreUnavailableError
-from clew.runtime.calls.arguments import calls_of, forgotten_await, unbuilt_input
-from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
+from clew.runtime.calls.arguments import calls_of, unbuilt_input
+from clew.runtime.calls.cache import ResultCache
+from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
 from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.publisher import publish
@@ -87,7 +88,7 @@ class Session(TimedHost):
         recall: Recall | None = None,
         resumption: int | None = None,
         listeners: Listeners | None = None,
-        cache: Cache | None = None,
+        cache: ResultCache | None = None,
     ) -> None:
         super().__init__(run_id, machine, settings)
         self._recall = recall
@@ -101,7 +102,7 @@ class Session(TimedHost):
         self._lock = threading.Lock()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
-        self._keys: dict[Item, str] = {}  # of running cached nodes
+        self.cache_keys: dict[Item, str] = {}  # of running cached nodes
         is_plain = cache is None and not machine.options.step_by_step
         self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
 
@@ -148,17 +149,12 @@ class Session(TimedHost):
                     machine.wake(item)
                 return True
         if self.reuse is not None and (outcome := self.reuse.find(item)) is not None:
+            machine.counters.cached += 1
             machine.adopt(item, outcome, cached=True)
             return True
-        key = key_of(item) if self.cache is not None and item.node.cache else None
-        if key is None or self.cache is None:
+        if self.cache is None or item.node.cache is None or self.off_loop is not None:
             return False
-        value = self.cache.get(key)
-        if value is NO_RESULT:
-            self._keys[item] = key
-            return False
-        machine.finish(item, value, self.clock.time(), cached=True)
-        return True
+        return self.cache.settle(self, item)
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -216,12 +212,11 @@ class Session(TimedHost):
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
         """Take the value of an attempt; discard it if the attempt has ended."""
         if item.attempt == attempt and item.live:
-            if type(value) is CoroutineType and item.node.mode == "sync":
-                value.close()
-                self.machine.fail(item, forgotten_await(item), started, duration)
+            if type(value) is CoroutineType or (item.node.mode == "async" and holds_coroutine(value)):
+                self.machine.fail(item, forgotten_await(item, value), started, duration)
+            elif self.cache is not None and (unfit := self.cache.keep(self, item, value)) is not None:
+                self.machine.fail(item, unfit, started, duration)
             else:
-                if self.cache is not None and item in self._keys:
-                    self.cache.put(self._keys.pop(item), value)
                 if self._statements or self.writer.attached:
                     self.writer.attach(
                         (item.path, item.frame.epoch), self._statements.pop((item, attempt), ())

@@ -147,7 +147,7 @@ Asked = tuple[str, int, int]
 
 
 def asked(path: str, number: int, question: Any) -> Asked:
-    """Return what identifies a question. A question that is asked again in other words is another one."""
+    """Return what identifies a question. A question with changed wording counts as new."""
     try:
         wording = stored_value(question, at=path, blobs={})
     except EncodeError:

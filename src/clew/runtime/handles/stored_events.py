@@ -13,7 +13,7 @@ from typing import NamedTuple
 from clew.engine.records import Step
 from clew.runtime.events import Event
 from clew.runtime.handles.event_position import EventPosition, asked
-from clew.runtime.log.records import Emitted
+from clew.runtime.log.records import PublishedData
 from clew.runtime.log.run_tail import RunTail
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
@@ -90,7 +90,7 @@ class StoredEvents:
         data = {"items": len(step.outcomes)}
         return [*tagged, self._event("step_committed", step.number, "", ended, data)]
 
-    def _emitted(self, emitted: Emitted) -> Event:
+    def _emitted(self, emitted: PublishedData) -> Event:
         self._position.emitted = emitted.n
         data = {"node": emitted.node, "name": emitted.name, "data": emitted.data, "number": emitted.n}
         return self._event("emitted", emitted.step, emitted.path, emitted.time, data)

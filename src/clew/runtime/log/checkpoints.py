@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from clew import display
 from clew.engine.next_items import next_items
 from clew.engine.origins import Past
 from clew.engine.program import Program
@@ -31,6 +32,9 @@ class Origin:
     """When nodes ran before this state."""
 
 
+_SHOWN = 50
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
     """S(step_id) of a run, with the fields of the specification and the digest; `state` is the whole state."""
 
@@ -48,6 +52,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The recorded calls of the items of this step, also in their subgraphs."""
     labels: tuple[str, ...] = ()
     """All labels of this step; `label` is the first one."""
+    cached: tuple[str, ...] = ()
+    """Those of `items` whose result was cached, or reused by a rerun."""
     _origin: Origin | None = None
 
     @property
@@ -87,3 +93,29 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return (
             f"<Checkpoint {self.step_id}{label} of {self.run_id!r}: {', '.join(self.items) or 'the start'}>"
         )
+
+    def _repr_html_(self) -> str:
+        return History([self])._repr_html_()
+
+
+class History(list[Checkpoint]):
+    """The checkpoints of a run, oldest first."""
+
+    def __repr__(self) -> str:
+        shown = "\n".join(f"  {checkpoint!r}" for checkpoint in self[:_SHOWN])
+        more = f"\n  and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
+        return f"<History of {len(self):,} checkpoints>\n{shown}{more}" if self else "<History: empty>"
+
+    def _repr_html_(self) -> str:
+        before: Mapping[str, int] = {}
+        rows = []
+        for checkpoint in self[:_SHOWN]:
+            versions = checkpoint.state.versions
+            written = [name for name in versions if before.get(name) != versions[name]]
+            before = versions
+            changes = [(display.cell(n), display.value_cell(checkpoint.values[n])) for n in written]
+            ran = display.cell(display.listed(checkpoint.items) or "the start")
+            labels = display.cell(", ".join(checkpoint.labels))
+            rows.append((display.cell(checkpoint.step_id), labels, ran, display.table((), changes)))
+        more = display.line(f"and {len(self) - _SHOWN:,} more") if len(self) > _SHOWN else ""
+        return display.page(display.table(("step", "label", "ran", "wrote"), rows), more)

@@ -5,7 +5,7 @@ the same order, and with large content in blobs. The body of a step is its only 
 deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is a list: node, visit, update, start (in
 microseconds since the run was created) and duration. Optional fields follow: the single node that it chose, or an
 object with ``i`` index in a batch, ``d`` decision, ``a`` attempt, ``c`` not executed, ``e`` error, ``r`` the value
-whose reducer rejected the update, and ``f`` failures that were rescued or happened inside the item.
+whose reducer rejected the update, ``f`` failures that were rescued or happened inside the item, and ``s`` rescued.
 
 The digest of a step continues its chain. It covers paths, updates, deltas and decisions, in the canonical form of the
 stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are covered by the
@@ -126,6 +126,8 @@ class EntryEncoder:
             rest["e"] = self.value(plain_error(outcome.error), "error")
         if outcome.failures:
             rest["f"] = self.value([plain_failure(failure) for failure in outcome.failures], "error")
+        if outcome.rescued:
+            rest["s"] = True
         return rest
 
     def deltas(self, deltas: Mapping[str, Delta]) -> Any:
@@ -338,6 +340,7 @@ class EntryDecoder:
             error=error_of(rest["e"]) if "e" in rest else None,
             refused=rest.get("r", ""),
             failures=tuple(failure_of(failure) for failure in rest.get("f", ())),
+            rescued=rest.get("s", False),
         )
 
 

@@ -31,7 +31,7 @@ from clew.graph.description import describe
 from clew.graph.hashes import GraphCode, graph_code, structure
 from clew.graph.skeleton import skeleton
 from clew.graph_warnings import warn
-from clew.state import digest, encode
+from clew.state import digest, fingerprint
 from clew.stores import RunRow
 
 _known: WeakKeyDictionary[GraphCode, dict[str, str]] = WeakKeyDictionary()
@@ -114,7 +114,7 @@ def _code(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
 
 def _short(value: Any) -> str:
     try:
-        content = encode(value)
+        content = fingerprint(value)
     except EncodeError:
         content = f"{type(value).__module__}:{type(value).__qualname__}".encode()
     return digest(b"clew:part", content)[:16]

@@ -29,6 +29,7 @@ class SchedulerMetrics(msgspec.Struct, frozen=True):
     max_queue_depth: int = 0
     total_retries: int = 0
     total_backpressure_blocks: int = 0
+    total_cache_hits: int = 0  # items whose result was cached, or reused by a rerun
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -40,6 +41,7 @@ class Totals(msgspec.Struct, frozen=True):
     peak: int = 0
     blocks: int = 0
     latency: int = 0  # microseconds, of all steps
+    cached: int = 0
 
     def plus(self, other: Totals) -> Totals:
         """Return the sum of both."""
@@ -50,6 +52,7 @@ class Totals(msgspec.Struct, frozen=True):
             max(self.peak, other.peak),
             self.blocks + other.blocks,
             self.latency + other.latency,
+            self.cached + other.cached,
         )
 
     def metrics(self) -> SchedulerMetrics:
@@ -61,6 +64,7 @@ class Totals(msgspec.Struct, frozen=True):
             max_queue_depth=max(self.peak, 1 if self.executed else 0),
             total_retries=self.retries,
             total_backpressure_blocks=self.blocks,
+            total_cache_hits=self.cached,
         )
 
 
@@ -76,7 +80,7 @@ def totals_of(machine: Machine, latency: int) -> Totals:
     """Return the counters of a machine; `latency` is that of its steps, in microseconds."""
     counters, frontier = machine.counters, machine.frontier
     steps, executed = counters.steps + counters.fast_steps, counters.executed + counters.fast_steps
-    return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, latency)
+    return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, latency, counters.cached)
 
 
 def lifetime(
@@ -97,6 +101,7 @@ def lifetime(
     outcomes = [*own, *other_outcomes]
     retries = sum(outcome.attempt for outcome in outcomes) + tried
     called = sum(1 for outcome in outcomes if not outcome.cached)
+    called += sum(1 for outcome in outcomes if outcome.rescued and not outcome.failures[0].around)
     queues = list(measured)
     return Totals(
         steps=total,
@@ -107,6 +112,7 @@ def lifetime(
         ),
         blocks=sum(each.blocks for each in queues),
         latency=sum(latency_of(step) for step in steps) * total // len(steps) if steps else 0,
+        cached=len(outcomes) - called,
     )
 
 

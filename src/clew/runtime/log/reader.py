@@ -52,11 +52,11 @@ from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
-    EMITTED,
     INTENT,
     JOURNAL,
     KINDS,
     MEASURED,
+    PUBLISHED,
     RESUME,
     SNAPSHOT,
     START,
@@ -92,7 +92,7 @@ _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
-_NO_RECORDS = names_of(SNAPSHOT, EMITTED)  # entries that tell nothing about the run
+_NO_RECORDS = names_of(SNAPSHOT, PUBLISHED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 
@@ -252,7 +252,7 @@ class StoredRun:
         log.digests = {"": chains.digests[""]}
         for prefix, (inner, _) in log.frames.items():
             log.digests[prefix] = chains.digests[with_epoch(prefix, inner.epoch)]
-        log.failures = self._failures(start)
+        log.failures = self._failures(start, log.failed_steps)
         return log
 
     def _raise(self, damage: Iterable[str]) -> None:
@@ -292,21 +292,18 @@ class StoredRun:
             since += size
         return cursor.state(), weight, since
 
-    def _failures(self, start: GraphState) -> list[tuple[tuple[int, ...], Failure]]:
-        """Return the confined failures before a state with their order, from the last step of each failed node."""
+    def _failures(self, start: GraphState, steps: Iterable[int]) -> list[tuple[tuple[int, ...], Failure]]:
+        """Return the confined and rescued failures of these steps up to a state, with their order."""
         index = self.program(start).index
-        found: list[tuple[tuple[int, ...], Failure]] = []
-        for name in sorted(start.position.failed):
-            last = start.node_history[name].step if name in start.node_history else 0
-            for entry in self._own_steps(last, last):
-                step = self._reader.record(entry)
-                found += [
-                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), failure)
-                    for outcome in step.outcomes
-                    if outcome.node == name
-                    for failure in outcome.failures_in(step)
-                ]
-        return found
+        return [
+            ((number, index.get(outcome.node, -1), max(outcome.index, 0)), failure)
+            for number in sorted(steps)
+            if number <= start.step
+            for entry in self._own_steps(number, number)
+            for step in [self._reader.record(entry)]
+            for outcome in step.outcomes
+            for failure in outcome.failures_in(step)
+        ]
 
     def _own_steps(self, first: int, last: int) -> Sequence[LogEntry]:
         return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)

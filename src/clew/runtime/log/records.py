@@ -16,11 +16,12 @@ retry       the item            the attempt    when the next attempt is due, and
 question    the item            its number     the question, and its position in the node
 answer      the item            its number     the answer, the position of the question, and the time
 label       the label           0              a step
+failures    ""                  its step       nothing: the step contains failures that were confined or rescued
 resume      ""                  a count        a resume after a failure
 accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
                                                were added after the run began
 measured    ""                  a count        the counters of a resumption
-emitted     ""                  a count        published data of ``ctx.emit``; only the last `MOST_EMITTED` are stored
+published   ""                  a count        data of ``ctx.emit``; only the last `MOST_PUBLISHED` are stored
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -36,7 +37,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
-from clew.engine.records import FinishedItem, Outcome, Question, Retry, Start, Step
+from clew.engine.records import FailedStep, FinishedItem, Outcome, Question, Retry, Start, Step
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.stored_errors import error_of, plain_error
@@ -86,7 +87,7 @@ class AcceptedChanges(msgspec.Struct, frozen=True):
     filled: Filled = {}
 
 
-class Emitted(msgspec.Struct, frozen=True):
+class PublishedData(msgspec.Struct, frozen=True):
     """Data that a node published with ``ctx.emit``, after step `after` of the run and before the next one."""
 
     n: int
@@ -99,8 +100,8 @@ class Emitted(msgspec.Struct, frozen=True):
     time: float
 
 
-MOST_EMITTED = 1_000
-LARGEST_EMITTED = 64 * 1024  # bytes; larger data would become blobs, which are stored as long as the run
+MOST_PUBLISHED = 1_000
+LARGEST_PUBLISHED = 64 * 1024  # bytes; larger data would become blobs, which are stored as long as the run
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -278,13 +279,9 @@ def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
     return "", accepted.n, [*body, filled] if filled else body
 
 
-def _encode_emitted(emitted: Emitted, out: Encoding) -> Encoded:
-    data = out.value(emitted.data, f"data emitted at {emitted.path}")
-    return (
-        "",
-        emitted.n,
-        [emitted.path, emitted.node, emitted.name, data, emitted.step, emitted.after, emitted.time],
-    )
+def _encode_published(data: PublishedData, out: Encoding) -> Encoded:
+    stored = out.value(data.data, f"data emitted at {data.path}")
+    return "", data.n, [data.path, data.node, data.name, stored, data.step, data.after, data.time]
 
 
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
@@ -327,6 +324,15 @@ LABEL = Kind(
     lambda label, out: (label.label, 0, label.step),
     lambda entry, body, into: LabelRecord(entry.path, body),
 )
+FAILURES = Kind(
+    "failures",
+    FailedStep,
+    "steps with failures",
+    "always",
+    None,
+    lambda failed, out: ("", failed.number, None),
+    lambda entry, body, into: FailedStep(entry.n),
+)
 RESUME = Kind(
     "resume",
     ResumeRecord,
@@ -354,14 +360,14 @@ MEASURED = Kind(
     lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
     lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
-EMITTED = Kind(
-    "emitted",
-    Emitted,
-    "emitted data",
+PUBLISHED = Kind(
+    "published",
+    PublishedData,
+    "pieces of published data",
     "never",
     None,
-    _encode_emitted,
-    lambda entry, body, into: Emitted(entry.n, *body),
+    _encode_published,
+    lambda entry, body, into: PublishedData(entry.n, *body),
     is_temporary=True,
 )
 SNAPSHOT = Kind(
@@ -378,10 +384,11 @@ _TABLE = (
     QUESTION,
     ANSWER,
     LABEL,
+    FAILURES,
     RESUME,
     ACCEPTED,
     MEASURED,
-    EMITTED,
+    PUBLISHED,
     SNAPSHOT,
 )
 KINDS = {kind.name: kind for kind in _TABLE}

@@ -15,6 +15,7 @@ from clew.engine.chain import Chain
 from clew.engine.program import Program, program_of
 from clew.engine.reasons import RunLineage
 from clew.engine.records import (
+    FailedStep,
     Failure,
     FinishedItem,
     Outcome,
@@ -62,7 +63,10 @@ class RunLog(msgspec.Struct):
     accepted: int = 0  # number of accepted changes
     filled: Filled = {}  # defaults of fields that were added later
     measured: list[Measured] = []  # queue statistics of each resumption
-    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined failures before `start`, with their order
+    failures: list[
+        tuple[tuple[int, ...], Failure]
+    ] = []  # confined and rescued, before `start`, with their order
+    failed_steps: set[int] = set()  # the steps with such failures
     digests: dict[str, list[str]] = {}  # of the states of each frame, as stored
 
     @property
@@ -116,6 +120,10 @@ class RunLog(msgspec.Struct):
             found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
         found.update(self.finished)
         return found
+
+    def rescued(self) -> dict[str, Outcome]:
+        """Return the outcomes of rescued items by path. To retrace a run, neither node nor rescue is called."""
+        return {path: outcome for path, outcome in self.outcomes().items() if outcome.rescued}
 
     def totals(self, graph: Graph) -> Totals:
         """Return the counters of the run so far."""
@@ -208,6 +216,7 @@ class RunLog(msgspec.Struct):
                     label=names[number][0] if number in names else None,
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
+                    cached=tuple(prefix + outcome.path for outcome in outcomes if outcome.cached),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
                     _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
@@ -391,6 +400,9 @@ class _Collected:
     def label(self, label: LabelRecord) -> None:
         self.log.labels[label.label] = label.step
 
+    def failed_step(self, failed: FailedStep) -> None:
+        self.log.failed_steps.add(failed.number)
+
     def accepted(self, accepted: AcceptedChanges) -> None:
         log = self.log
         if accepted.n >= log.accepted:
@@ -467,6 +479,7 @@ _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
     Question: _Collected.question,
     AnswerRecord: _Collected.answer,
     LabelRecord: _Collected.label,
+    FailedStep: _Collected.failed_step,
     AcceptedChanges: _Collected.accepted,
     Measured: _Collected.measured,
     ResumeRecord: _Collected.resumed,

@@ -13,13 +13,13 @@ from clew.errors import StoreCorruptError
 from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.integrity import missing
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import ANSWER, EMITTED, QUESTION, STEP, Emitted, names_of
+from clew.runtime.log.records import ANSWER, PUBLISHED, QUESTION, STEP, PublishedData, names_of
 from clew.runtime.log.run_rows import opened_row
 from clew.state import GraphState
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
 
-FOLLOWED = names_of(QUESTION, ANSWER, EMITTED)
+FOLLOWED = names_of(QUESTION, ANSWER, PUBLISHED)
 """The kinds whose entries a follower reads besides steps."""
 
 _OWN = [("", "\x01")]  # the path "", as a range
@@ -63,14 +63,14 @@ class RunTail:
         decoder = self._reader(row)
         return [decoder.record(entry) for entry in found]
 
-    def emitted(self, row: RunRow, after: int) -> list[Emitted]:
+    def emitted(self, row: RunRow, after: int) -> list[PublishedData]:
         """Return published data with a higher number."""
         if not self._store.encodes:
             return []
-        last = self._store.last(self._run_id, EMITTED.name, "", LAST)
+        last = self._store.last(self._run_id, PUBLISHED.name, "", LAST)
         if last is None or last.n <= after:
             return []
-        found = self._store.find(self._run_id, EMITTED.name, "")
+        found = self._store.find(self._run_id, PUBLISHED.name, "")
         decoder = self._reader(row)
         return [decoder.record(entry) for entry in found if entry.n > after]
 

@@ -34,7 +34,14 @@ from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.metrics import latency_of
-from clew.runtime.log.records import EMITTED, JOURNAL, MOST_EMITTED, Emitted, is_own_step, with_epoch
+from clew.runtime.log.records import (
+    JOURNAL,
+    MOST_PUBLISHED,
+    PUBLISHED,
+    PublishedData,
+    is_own_step,
+    with_epoch,
+)
 from clew.runtime.log.snapshots import snapshot_entry
 from clew.state import GraphState
 from clew.stores import LogEntry, Statement, Store, WouldWait
@@ -228,12 +235,12 @@ class LogWriter:
                 entries.append(encoder.entry(record))
             except EncodeError as error:
                 rejected = error
-                if type(record) in (RecordedCall, Emitted):
+                if type(record) in (RecordedCall, PublishedData):
                     continue  # its node gets the error; no other record depends on it
                 self._failure = error
                 break  # the records before it are written
-            if type(record) is Emitted:
-                drop.append((EMITTED.name, "", record.n - MOST_EMITTED))
+            if type(record) is PublishedData:
+                drop.append((PUBLISHED.name, "", record.n - MOST_PUBLISHED))
             elif type(record) is Question:
                 self._replace_question(encoder, record, entries[-1])
             if self.attached:

@@ -72,6 +72,8 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
     }
     if len(checkpoint.labels) > 1:
         extra["labels"] = list(checkpoint.labels)
+    if checkpoint.cached:
+        extra["cached"] = list(checkpoint.cached)
     if checkpoint.nested:
         extra["nested"] = {
             path: [checkpoint_json(inner) for inner in chain] for path, chain in checkpoint.nested.items()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
-from typing import Any, Literal, Protocol
-
-import msgspec
+from typing import Any, Protocol
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
@@ -21,38 +19,10 @@ from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.log.call_records import RecordedCall, Request
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.result import RunResult
+from clew.runtime.review.replay_report import Divergence, Kind
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
 from clew.state import same
-
-Kind = Literal[
-    "reducer",
-    "update",
-    "decision",
-    "error",
-    "question",
-    "call",
-    "missing",
-    "start",
-    "step",
-    "extra",
-    "absent",
-]
-
-
-class Divergence(msgspec.Struct, frozen=True):
-    """One difference between a replay and the recording."""
-
-    kind: Kind
-    step: int
-    path: str
-    node: str
-    message: str
-    diff: str = ""
-
-    def __str__(self) -> str:
-        line = f"step {self.step}, {self.path or 'the chain'}: {self.message}"
-        return f"{line}\n{self.diff}" if self.diff else line
 
 
 class RecordedCallSource:

@@ -8,7 +8,7 @@ listed.
 
 A failed item is called as its last attempt, and has to fail with the same error. Errors that cannot be reproduced are
 not checked: timeouts, ambiguous calls, values that could not be stored, and inputs that changed while the node ran. An
-item whose update a reducer rejected has to return.
+item whose update a reducer rejected has to return. Of a rescued item, neither the node nor its rescue is called.
 
 Custom reducers are not called, because steps contain their results. A changed reducer is a difference by itself.
 
@@ -20,9 +20,9 @@ difference. Its outcome is unknown, so the replay follows the chain only up to i
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -41,9 +41,6 @@ from clew.errors import (
     EncodeError,
     MutationError,
     NodeTimeoutError,
-    ReplayError,
-    ReplayMismatchError,
-    ReplayMissingError,
 )
 from clew.graph import Send
 from clew.runtime.calls.arguments import unbuilt_input
@@ -51,68 +48,13 @@ from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of
-from clew.runtime.review.recorded_calls import (
-    Divergence,
-    Kind,
-    RecordedCallSource,
-    ReplayedChildren,
-    ReplayHost,
-)
+from clew.runtime.own_loop import run_coroutine
+from clew.runtime.review.recorded_calls import RecordedCallSource, ReplayedChildren, ReplayHost
+from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
 from clew.state import same
 from clew.state.stored_object import have_been_made
-
-
-class ReplayReport(msgspec.Struct, frozen=True):
-    """The result of a replay. It is true if nothing differs."""
-
-    run_id: str
-    steps: int
-    items: int
-    calls: int
-    divergences: tuple[Divergence, ...]
-    graph: str = ""
-    """The structural changes of the graph since the recording, if the replay differs."""
-
-    def __bool__(self) -> bool:
-        return not self.divergences
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing differs."""
-        return not self.divergences
-
-    def check(self) -> None:
-        """Raise the first difference, if there is one.
-
-        Raises:
-            ReplayMismatchError: If a recorded call differs.
-            ReplayMissingError: If a call was never recorded.
-            ReplayError: If something else differs.
-        """
-        if self.divergences:
-            first = self.divergences[0]
-            raise _RAISED.get(first.kind, ReplayError)(
-                f"run {self.run_id!r} does not replay: {self._why()}{first}"
-            )
-
-    def _why(self) -> str:
-        return f"it was recorded with a different graph ({self.graph}); " if self.graph else ""
-
-    def __str__(self) -> str:
-        seen = ", ".join(
-            f"{count} {what}{'' if count == 1 else 's'}"
-            for count, what in ((self.steps, "step"), (self.items, "item"), (self.calls, "recorded call"))
-        )
-        if self.ok:
-            return f"run {self.run_id!r} replays: {seen}"
-        lines = "\n".join(str(each) for each in self.divergences)
-        why = f"\nit was recorded with a different graph ({self.graph})" if self.graph else ""
-        return f"run {self.run_id!r} does not replay ({seen}):{why}\n{lines}"
-
-
-_RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
 
 
 class _CallResult(msgspec.Struct):
@@ -150,14 +92,14 @@ class Replayer:
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         # failures of the step that was not committed
-        self._failed = {failure.path: failure for failure in log.row.failures if failure.node}
+        self._failed = {each.path: each for each in log.row.failures if each.node and not each.rescued}
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
-        prior_work = PriorWork(answers=log.answers, attempts=log.attempts, retraced=self._steps)
+        prior_work = PriorWork(log.rescued(), log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, prior_work)
         self._host = ReplayHost(log, self._machine, settings, self._recordings, children)
 
@@ -214,7 +156,7 @@ class Replayer:
         try:
             value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
-                value = asyncio.run(_awaited(value))
+                value = run_coroutine(partial(_awaited, value))
         except Asking as asking:
             return _CallResult(asking=asking)
         except Exception as error:
@@ -361,7 +303,7 @@ class Replayer:
         Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored.
         """
         last = self._log.start.step + len(self._log.steps)
-        failed = [path for path, outcome in self._outcomes.items() if outcome.error is not None]
+        failed = [path for path, each in self._outcomes.items() if each.error is not None or each.rescued]
         around = [path for failure in self._failed.values() for path in failure.around]
         over = tuple(
             f"{path}{end}" for path in (*self._broken, *self._failed, *around, *failed) for end in "/["

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from clew import display
 from clew.engine.records import Outcome, Step
 from clew.graph import Send
 from clew.runtime.log.run_log import RunLog, lineage_of
@@ -102,6 +103,18 @@ class RunDiff(msgspec.Struct, frozen=True):
     def first(self) -> StepDiff | None:
         """The first step that differs."""
         return self.steps[0] if self.steps else None
+
+    def __repr__(self) -> str:
+        found = f"{len(self.steps)} steps and {len(self.values)} values differ" if self else "the same"
+        return f"<RunDiff {self.a!r}, {self.b!r}: {found}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (display.cell(change.name), display.value_cell(change.old), display.value_cell(change.new))
+            for change in self.values
+        ]
+        values = display.table(("at the end", self.a, self.b), rows) if rows else ""
+        return display.page(display.block(str(self)), values)
 
     def __str__(self) -> str:
         runs = f"runs {self.a!r} and {self.b!r}"

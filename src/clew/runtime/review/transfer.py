@@ -31,7 +31,7 @@ from clew.runtime.log.fingerprints import described, description_of
 from clew.runtime.log.integrity import Chains
 from clew.runtime.log.large_values import Blobs, blobs_of
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import EMITTED, SNAPSHOT, with_epoch
+from clew.runtime.log.records import PUBLISHED, SNAPSHOT, with_epoch
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_log import RunLog, read_log
 from clew.runtime.log.run_rows import sealed_failures
@@ -212,7 +212,7 @@ def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[
         LogWriter(collector, run_id, 0, encoder=encoder).write(store.entries(run_id))  # type: ignore[arg-type]
         blobs.update(collector.blobs)
         return sorted(collector.entries.values(), key=lambda entry: entry.name)
-    found = store.entries(run_id, after=log.start.step, skip=(EMITTED.name, SNAPSHOT.name))
+    found = store.entries(run_id, after=log.start.step, skip=(PUBLISHED.name, SNAPSHOT.name))
     for entry in found:
         blobs.update(blobs_of(entry.body, store.blob))
     return found

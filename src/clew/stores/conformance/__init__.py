@@ -23,6 +23,7 @@ from clew.stores.conformance import (
     deferred_sync,
     entries,
     ownership,
+    results,
     runs,
     threads,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "entries",
     "liveness_checks",
     "ownership",
+    "results",
     "runs",
     "threads",
 ]

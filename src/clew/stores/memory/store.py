@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -22,7 +23,6 @@ from clew.errors import (
     StoreCorruptError,
     StoreError,
     ThreadMovedError,
-    UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import (
@@ -36,7 +36,8 @@ from clew.stores.messages import (
     taken_over,
     unknown,
 )
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.protocol import OWN_STEP, CachedResult, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.results import MemoryResults
 
 
 class _Run(msgspec.Struct):
@@ -79,6 +80,7 @@ class MemoryStore:
         self._heads: dict[str, str] = {}  # of threads
         self._created = 0
         self._blobs: dict[str, bytes] = {}
+        self._results = MemoryResults()
         self._lock = Lock()
 
     def at_once(self) -> MemoryStore:
@@ -159,15 +161,20 @@ class MemoryStore:
             self._inner -= 1
             if run.row.child_of in self._children:  # otherwise its run was dropped before it
                 self._children[run.row.child_of].remove(run_id)
-        for digest in run.blobs:
-            if not any(digest in other.blobs for other in self._runs.values()):
+        self._release(run.blobs)
+
+    def _release(self, digests: set[str]) -> None:
+        """Delete those blobs that nothing uses any more."""
+        for digest in digests:
+            used = self._results.uses(digest) or any(digest in run.blobs for run in self._runs.values())
+            if not used:
                 del self._blobs[digest]
 
     def _find(self, run_id: str) -> _Run:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise UnknownRunError(unknown(run_id)) from None
+            raise unknown(run_id, ((known,) for known in islice(reversed(self._runs), 500))) from None
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raise UnknownRunError if it does not exist."""
@@ -375,6 +382,29 @@ class MemoryStore:
             return self._blobs[digest]
         except KeyError:
             raise StoreCorruptError(lost_content(digest, "the store", is_there=False)) from None
+
+    # -- cached results ----------------------------------------------------------------------------------
+
+    def cached(self, key: str) -> CachedResult | None:
+        """Return a cached result, or None if it does not exist or has expired."""
+        with self._lock:
+            return self._results.find(key, self._clock.time())
+
+    def cache(
+        self, key: str, node: str, body: bytes, blobs: Mapping[str, bytes] = {}, *, ttl: float | None = None
+    ) -> None:
+        """Store a result of a node."""
+        with self._lock:
+            for digest, content in blobs.items():
+                self._blobs.setdefault(digest, content)
+            self._release(self._results.put(key, node, body, blobs, self._clock.time(), ttl))
+
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of a node, or all."""
+        with self._lock:
+            count, digests = self._results.drop(node)
+            self._release(digests)
+            return count
 
     def check(self) -> Iterator[str]:
         """Yield nothing: memory is not checked."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from clew.errors import UnknownRunError
-from clew.stores.messages import unknown
+from clew.stores.messages import RECENT, unknown
 from clew.stores.postgres.connection import StoreConnection
 from clew.stores.postgres.migrations import key_of
 from clew.stores.protocol import Store
@@ -33,5 +32,5 @@ class MarkedStore(Store):
         values = (list(kinds), list(kinds), key_of(run_id))
         found = self._link.fetch(f"run {run_id!r}", _MARK, values)
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         return found[0]

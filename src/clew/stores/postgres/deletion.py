@@ -1,11 +1,11 @@
-"""Deleting a run from PostgreSQL: its row, its log, its children, and the blobs that no other run uses."""
+"""Deleting a run from PostgreSQL: its row, its log, its children, and the blobs that nothing else uses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.errors import StoreError, UnknownRunError
-from clew.stores.messages import has_fork, unknown
+from clew.errors import StoreError
+from clew.stores.messages import RECENT, has_fork, unknown
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.threads import move_back
 
@@ -25,7 +25,7 @@ def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
         if found is None:
             if again:
                 return
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, cursor.execute(RECENT))
         family: dict[str, int] = {run_id: found[0]}
         for each in (left := [run_id]):
             select = "SELECT run_id, id FROM runs WHERE child_of = %s FOR UPDATE"
@@ -40,10 +40,15 @@ def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
         numbers = (list(family.values()),)
         cursor.execute("DELETE FROM steps WHERE run = ANY(%s)", numbers)
         cursor.execute("DELETE FROM log WHERE run = ANY(%s)", numbers)
-        digests = cursor.execute("DELETE FROM uses WHERE run = ANY(%s) RETURNING digest", numbers).fetchall()
-        if digests:
-            # No other transaction may start to use a blob between the check and the deletion.
-            cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
-            cursor.execute(_BLOBS, ([digest for (digest,) in digests],))
+        used = cursor.execute("DELETE FROM uses WHERE run = ANY(%s) RETURNING digest", numbers).fetchall()
+        drop_unused(cursor, [digest for (digest,) in used])
         cursor.execute("DELETE FROM origins WHERE run = ANY(%s)", numbers)
         cursor.execute("DELETE FROM runs WHERE id = ANY(%s)", numbers)
+
+
+def drop_unused(cursor: Cursor, digests: list[str]) -> None:
+    """Delete those blobs that neither a run nor a cached result uses any more."""
+    if digests:
+        # No other transaction may start to use a blob between the check and the deletion.
+        cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute(_BLOBS, (digests,))

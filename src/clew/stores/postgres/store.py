@@ -22,15 +22,25 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
-from clew.stores.postgres import threads
+from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.postgres import results, threads
 from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values, selection
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ROW,
+    checked,
+    checksum,
+    needed_by,
+    problems,
+    read_row,
+    row_values,
+    selection,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -145,14 +155,14 @@ class PostgresStore(MarkedStore):
         values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> int | None:
-            others = [other for other in (row.parent, row.child_of) if other is not None]
+            others = needed_by(row)
             if not others and not entries and thread is None:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
                     for other in others:
                         if not cursor.execute(_STAYS, (key_of(other),)).fetchone():
-                            raise UnknownRunError(unknown(other))
+                            raise unknown(other)
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and thread is not None:
                         threads.move(cursor, thread, row.run_id)
@@ -174,7 +184,7 @@ class PostgresStore(MarkedStore):
         """Return a run. Raise UnknownRunError if it does not exist."""
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         if found.damage:
             raise StoreCorruptError(found.damage)
         return found
@@ -222,7 +232,7 @@ class PostgresStore(MarkedStore):
                 return int(found[0][0])
             found = self._link.fetch(what, OWNER, (key,))
             if not found:
-                raise UnknownRunError(unknown(run_id))
+                raise unknown(run_id, self._link.fetch("runs", RECENT))
             holder, slot, expires_in = found[0]
             if not self._link.outlives(slot):
                 raise RunOwnedError(owned(run_id, holder, expires_in))
@@ -242,7 +252,7 @@ class PostgresStore(MarkedStore):
         """Return the owner of a run, alive or dead, or None."""
         found = self._link.fetch(f"run {run_id!r}", OWNER, (key_of(run_id),))
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         name, slot, expires_in = found[0]
         return Owner(name, expires_in, not self._link.outlives(slot)) if name else None
 
@@ -256,7 +266,7 @@ class PostgresStore(MarkedStore):
             f"run {run_id!r}", "SELECT fence FROM runs WHERE key = %s", (key_of(run_id),)
         )
         if not found:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, self._link.fetch("runs", RECENT))
         if found[0][0] != fence:
             raise RunOwnedError(taken_over(run_id))
 
@@ -432,13 +442,16 @@ class PostgresStore(MarkedStore):
             raise StoreCorruptError(lost_content(digest, self._link.name, is_there=bool(found)))
         return bytes(found[0][0])
 
+    cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
+
     # -- the server --------------------------------------------------------------------------------------
 
     def check(self) -> Iterator[str]:
         """Read and verify everything, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
         digests = self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
-        yield from problems([*names, *((self.blob, digest) for (digest,) in digests)])
+        names += [(self.blob, digest) for (digest,) in digests]
+        yield from problems([*names, *((self.cached, key) for key in results.result_keys(self._link))])
 
     def close(self) -> None:
         """Close the connections and release the runs of this store."""

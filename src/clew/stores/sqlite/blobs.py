@@ -1,8 +1,9 @@
-"""Blobs (large values) of a SQLite file, each stored once while a run uses it.
+"""Blobs (large values) of a SQLite file, each stored once while a run or a cached result uses it.
 
-`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it. A
-blob of more than 1 MiB is a file in a folder next to the database, named by its digest; its row has no body. SQLite
-would write it twice, in small pages with checksums, which takes five times as long.
+`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it, or
+with the negative number of each cached result. A blob of more than 1 MiB is a file in a folder next to the database,
+named by its digest; its row has no body. SQLite would write it twice, in small pages with checksums, which takes
+several times as long.
 
 Rules:
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from stat import S_IMODE
 
@@ -30,7 +31,7 @@ LARGEST = 1 << 20
 
 _PUT = "INSERT INTO blobs (digest, run, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _EXISTS = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
-_IS_USED = "SELECT 1 FROM blobs WHERE digest = ? AND run > 0 LIMIT 1"
+_IS_USED = "SELECT 1 FROM blobs WHERE digest = ? AND run <> 0 LIMIT 1"
 _DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
 _PART = 1 << 20  # of a write: larger ones take longer
 
@@ -124,10 +125,16 @@ def read_blob(db: sqlite3.Connection, folder: BlobFolder, digest: str) -> bytes 
 
 
 def drop_blobs(db: sqlite3.Connection, number: int) -> bool:
-    """Delete the blobs of a run that no other run uses; return whether one of them is a file."""
+    """Delete the blobs of a run that nothing else uses; return whether one of them is a file."""
     used = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
-    db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-    unused = [(digest,) for (digest,) in used if db.execute(_IS_USED, (digest,)).fetchone() is None]
+    return release_blobs(db, number, [digest for (digest,) in used])
+
+
+def release_blobs(db: sqlite3.Connection, number: int, digests: Iterable[str]) -> bool:
+    """Stop using blobs, and delete those that nothing else uses; return whether one of them is a file."""
+    used = [(digest,) for digest in digests]
+    db.executemany("DELETE FROM blobs WHERE digest = ? AND run = ?", [(*key, number) for key in used])
+    unused = [key for key in used if db.execute(_IS_USED, key).fetchone() is None]
     bodies = [
         db.execute("SELECT body IS NULL FROM blobs WHERE digest = ? AND run = 0", key).fetchone()
         for key in unused

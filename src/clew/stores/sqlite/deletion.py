@@ -1,4 +1,4 @@
-"""Deleting a run from a SQLite file: its row, its log, its children, and the blobs that no other run uses."""
+"""Deleting a run from a SQLite file: its row, its log, its children, and the blobs that nothing else uses."""
 
 from __future__ import annotations
 

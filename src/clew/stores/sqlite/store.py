@@ -34,7 +34,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
-from clew.stores.messages import conflict, exists, lost_content, owned, taken_over, unknown
+from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
 from clew.stores.sql_rows import (
     COLUMNS,
@@ -42,12 +42,13 @@ from clew.stores.sql_rows import (
     ROW,
     checked,
     checksum,
+    needed_by,
     problems,
     read_row,
     row_values,
     selection,
 )
-from clew.stores.sqlite import threads
+from clew.stores.sqlite import results, threads
 from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
 from clew.stores.sqlite.deletion import delete_run
@@ -184,9 +185,8 @@ class SQLiteStore:
         check_place(self.path, self._file, row.run_id)
         with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
-            for other in (row.parent, row.child_of):
-                if other is not None:
-                    self._number(db, other)
+            for other in needed_by(row):
+                self._number(db, other)
             try:
                 number = db.execute(_ADD_ROW, values).lastrowid
             except sqlite3.IntegrityError:
@@ -203,8 +203,8 @@ class SQLiteStore:
         """Return a run. Raise UnknownRunError if it does not exist."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
-        if found is None:
-            raise UnknownRunError(unknown(run_id))
+            if found is None:
+                raise unknown(run_id, db.execute(RECENT))
         row = read_row(found)
         if row.damage:
             raise StoreCorruptError(row.damage)
@@ -428,6 +428,8 @@ class SQLiteStore:
             raise StoreCorruptError(lost_content(digest, self._folder.place, is_there=found is not None))
         return found
 
+    cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
+
     # -- the file ----------------------------------------------------------------------------------------
 
     def sync(self) -> None:
@@ -445,9 +447,8 @@ class SQLiteStore:
             with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 ids = db.execute("SELECT run_id FROM runs ORDER BY id").fetchall()
-                names += [
-                    (self.entries, run_id) for (run_id,) in ids if type(run_id) is str
-                ]  # see `read_row`
+                names += [(self.entries, name) for (name,) in ids if type(name) is str]  # see `read_row`
+                names += [(self.cached, key) for key in results.result_keys(db)]
                 for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs"):
                     if type(digest) is str:
                         names.append((self.blob, digest))
@@ -475,13 +476,13 @@ class SQLiteStore:
     def _number(self, db: sqlite3.Connection, run_id: str) -> int:
         found = db.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, db.execute(RECENT))
         return int(found[0])
 
     def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
         found = db.execute("SELECT id, fence FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
-            raise UnknownRunError(unknown(run_id))
+            raise unknown(run_id, db.execute(RECENT))
         if found[1] != fence:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])

@@ -32,7 +32,7 @@ class Process:
         self.path = path
         self.hands = Hands(path.clock)
         case = path.case
-        options = {"seed": 0, "default_node_timeout": None, "lease": LEASE, **case.options}
+        options = {"seed": 0, "default_node_timeout": None, "lease": LEASE, "check": False, **case.options}
         self.engine = Engine(case.graph, store=path.line, clock=path.clock, executor=self.hands, **options)
 
     def __call__(self, verb: str, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,49 @@
+"""The values that a fork sets. They replace those of the state; no reducer is called.
+
+For a field with a reducer the caller may have meant to add. So a value that drops something of the old one warns.
+`Overwrite` says that replacing is meant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Set
+from typing import Any
+
+from clew.errors import GraphWarning
+from clew.graph import Graph
+from clew.runtime.log.run_checks import check_mapping
+from clew.state import GraphState, Overwrite
+
+
+def replacements(
+    graph: Graph, parent: str, state: GraphState, values: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return the values of a fork without `Overwrite`; warn if a reduced value of the state would be lost."""
+    if values is None:
+        return None
+    check_mapping(values)
+    fields = {} if graph.schema is None else graph.schema.fields
+    for name, value in values.items():
+        is_reduced = name in fields and fields[name].reducer is not None and state.has(name)
+        if is_reduced and not isinstance(value, Overwrite) and not _extends(value, state.get(name)):
+            warnings.warn(
+                f"fork of {parent!r}: {name!r} has a reducer, but values= replaces it and does not add to it; to add, "
+                f"give the old value and the new one, combined (the old one is engine.state({parent!r}, step)"
+                f".get({name!r})); to replace it without this warning, give Overwrite(...)",
+                GraphWarning,
+                stacklevel=5,
+            )
+    return {name: value.value if isinstance(value, Overwrite) else value for name, value in values.items()}
+
+
+def _extends(value: Any, old: Any) -> bool:
+    """Return whether a value has everything that the old one has."""
+    try:
+        if isinstance(old, (list, tuple)):
+            return list(value)[: len(old)] == list(old)
+        if isinstance(old, Mapping):
+            return all(key in value and bool(value[key] == item) for key, item in old.items())
+        return bool(value >= old if isinstance(old, Set) else value == old)
+    except Exception:  # comparing calls the user's code, and arrays have no truth value
+        return False

@@ -1,0 +1,72 @@
+"""Run a coroutine to its end from sync code, also if the caller's thread already runs an event loop.
+
+A loop that is running cannot be entered again. So inside one (a notebook, a debug console) the coroutine runs on a
+helper thread with a loop of its own and a copy of the caller's context. The caller blocks, as in any function.
+Clients that are bound to the outer loop do not work there; such code awaits the async methods.
+
+An interrupt of the caller cancels the coroutine and waits for its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def run_coroutine(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of the coroutine that `start` makes."""
+    if asyncio._get_running_loop() is None:
+        return asyncio.run(start())
+    return _OwnLoop(start).result()
+
+
+class _OwnLoop(Generic[T]):
+    """A coroutine on a thread with a loop of its own."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._start = start
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+
+    def result(self) -> T:
+        thread = Thread(
+            target=copy_context().run, args=(self._run,), name="clew-loop", daemon=True
+        )  # daemon: a node that never returns does not keep the process
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            self._cancel()
+            thread.join()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+    def _run(self) -> None:
+        try:
+            self._value.append(asyncio.run(self._main()))
+        except BaseException as error:
+            self._error = error
+
+    async def _main(self) -> T:
+        self._task = asyncio.current_task()
+        if self._cancelled:
+            raise asyncio.CancelledError
+        return await self._start()
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        task = self._task
+        if task is not None:
+            try:
+                task.get_loop().call_soon_threadsafe(task.cancel)
+            except RuntimeError:  # the loop has just closed
+                pass
