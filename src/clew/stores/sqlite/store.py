@@ -83,7 +83,6 @@ from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
 
-
 _ADD_STEP = (
     "INSERT INTO steps (id, body, digest, crc) SELECT ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
