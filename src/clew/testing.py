@@ -70,6 +70,8 @@ class Stepper:
         *,
         run_id: str | None = None,
         workers: int | None = None,
+        stop_before: Any = None,
+        stop_after: Any = None,
         **options: Unpack[StoreOptions],
     ) -> None:
         most: Any = workers
@@ -82,7 +84,9 @@ class Stepper:
         else:
             options.setdefault("clock", VirtualClock())
             self.engine = Engine(graph, **options)
-        self._session = self.engine.open_session(values, run_id)
+        self._session = self.engine.open_session(
+            values, run_id, stop_before=stop_before, stop_after=stop_after
+        )
         self._workers = workers
         self._running: dict[str, Item] = {}
         self._fill()

@@ -179,7 +179,9 @@ def _work(task: dict[str, Any]) -> dict[str, Any]:
         **task.get("options", {}),
     )
     if task["do"] == "run":
-        result = engine.run(program.VALUES, run_id=RUN)
+        result = engine.run(program.VALUES, run_id=RUN, **task.get("stops", {}))
+    elif task["do"] == "update":
+        result = engine.update(RUN, task["values"])
     else:
         # It may have died right after it was answered: it still says that it waits, and asks nothing.
         asks = store.row(RUN).status == "waiting" and engine.result(RUN).questions

@@ -34,8 +34,8 @@ class Trial:
 
     def go(self, **how: Any) -> dict[str, Any]:
         """One stretch: begin the run if it is not there, else resume it."""
-        do = "resume" if self._is_there() else "run"
-        answer = self._nursery.child(do=do, **self._task, **how)
+        how.setdefault("do", "resume" if self._is_there() else "run")
+        answer = self._nursery.child(**self._task, **how)
         if answer.get("killed"):
             self.deaths += 1
             self._killed_at[how.get("crash", "any instant").partition(":")[0]] += 1

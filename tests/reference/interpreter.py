@@ -48,6 +48,8 @@ class Change:
 
     values: Mapping[str, Any] = field(default_factory=dict)
     decisions: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    as_node: str | None = None
+    """The values, and the decision of this node, are its next run, which a person makes up."""
 
 
 Pending = tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, Payload, bool], ...]]
@@ -528,6 +530,9 @@ def change_by_hand(run: Run, change: Change) -> None:
     """Rule 4. "another node (or a fork) has written an input since it read it"; such a write always counts, and comes
     along no link. "``record_gate_decision`` replaces likewise."
     """
+    if change.as_node is not None:
+        run_by_hand(run, change.as_node, change)
+        return
     for gate, decision in change.decisions.items():
         withdraw(run, gate)
         for target in decision if isinstance(decision, tuple) else (decision,):
@@ -544,6 +549,26 @@ def change_by_hand(run: Run, change: Change) -> None:
             has_read = value in node.reads and run.visits[node.name] > 0
             if has_read and not run.layout.gates_forward_to(node.name):
                 run.wakes[node.name].add(Reason("data"))
+
+
+def run_by_hand(run: Run, name: str, change: Change) -> None:
+    """ "The item is the node's next visit: its wake and selections are consumed." It is a plain one."""
+    turn = turn_started_by(run, name)
+    run.wakes[name].clear()
+    run.sends[name].clear()
+    run.visits[name] += 1
+    if turn is not None:
+        make_sends_final(run, turn)
+    withdraw(run, name)
+    item = Item(name, name, 0, dict(change.values), change.decisions.get(name))
+    run.values.update(merged(run, [item]))
+    count_writes(run, item)
+    record_decision(run, item, False, {} if turn is None else {name: turn})
+    for value in item.update:
+        wake_readers(run, name, value)
+    for target in run.graph.names:
+        if (name, target) in run.layout.links.control:
+            run.wakes[target].add(Reason("control", name))
 
 
 def pending_of(run: Run) -> dict[str, Pending]:

@@ -15,8 +15,7 @@ import typer
 from clew.cli.commands.replay import report
 from clew.cli.options import IdOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.output import CommandError, count, note, say, say_json, say_table
-from clew.cli.run_output import id_of
-from clew.runtime.progress import showing
+from clew.cli.run_output import id_of, progress
 
 # Every `clew --help` imports this module, so the pipeline is imported on first use.
 if TYPE_CHECKING:
@@ -97,8 +96,7 @@ def ask(
         addresses = _addresses(source, samples, stack)
         opened = stack.enter_context(store_at(store, create=True))
         # interactive mode shows no progress
-        listener = stack.enter_context(showing(question is not None or bool(resume)))
-        listeners = () if listener is None else (listener,)
+        listeners = () if question is None and not resume else stack.enter_context(progress())
         pipeline = _pipeline(addresses, opened, model, listeners)
         user = _user(allow)
         if resume:

@@ -29,6 +29,7 @@ from clew.cli.commands import (
     runs,
     set_,
     show,
+    update,
     why,
 )
 from clew.cli.output import CommandError, remember_option, report_error, show_warnings
@@ -92,6 +93,7 @@ for verb in (
     rerun,
     runs,
     show,
+    update,
     why,
     diff,
     export,

@@ -76,6 +76,23 @@ OnErrorOption = Annotated[
 ]
 
 
+StopBeforeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop-before",
+        metavar="NODE",
+        help="Pause before the step that contains this node (sub/tool inside a subgraph). Can be repeated.",
+    ),
+]
+
+StopAfterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop-after", metavar="NODE", help="Pause after the step in which this node ran. Can be repeated."
+    ),
+]
+
+
 def find_run(store: Store, text: str) -> RunRow:
     """Return the run with this id, or the only run whose id starts with it."""
     try:

@@ -6,7 +6,8 @@ import os
 import re
 import secrets
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -33,11 +34,18 @@ def id_of(given: str | None, name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 
 
+@contextmanager
+def progress() -> Iterator[tuple[Listener, ...]]:
+    """Return the listeners that show progress: one on a terminal, otherwise none."""
+    with showing(progress=True) as listener:
+        yield () if listener is None else (listener,)
+
+
 def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
     """Run something with progress, print the result and return the exit code."""
     try:
-        with showing(progress=True) as listener:
-            result = verb(make(() if listener is None else (listener,)))
+        with progress() as listeners:
+            result = verb(make(listeners))
     except KeyboardInterrupt:
         raise CommandError(
             f"run {run_id!r} was interrupted; finished steps are stored",
@@ -54,7 +62,7 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
         say_json(result_json(result))
     else:
         say_result(result)
-    return 0 if result.status in ("completed", "waiting") and result.error is None else 1
+    return 0 if result.status in ("completed", "waiting", "paused") and result.error is None else 1
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
@@ -101,6 +109,9 @@ def say_result(result: RunResult) -> None:
             say_line(f"answer with: {command('resume', run_id, '--answer JSON')}")
         else:
             say_line(f"answer with: {command('resume', run_id, '--answers FILE')}")
+    elif result.status == "paused":
+        say_values(result.values)
+        say_line(f"continue with: {command('resume', run_id)}")
     elif result.status == "cancelled":
         say_line(f"resume it with: {command('resume', run_id)}")
     else:

@@ -47,7 +47,7 @@ def step_digest(previous: str, step: Step) -> str:
             o.path,
             stored_values(o.update, at="state", blobs=blobs)[1],
             stored_decision(o.decision, blobs)[1],
-            o.error is not None,
+            BY_HAND if o.by_hand else o.error is not None,
         )
         for o in step.outcomes
     ]
@@ -82,9 +82,16 @@ _LABEL = b"clew:step"
 _BEFORE = len(_LABEL).to_bytes(8, "big") + _LABEL + (32).to_bytes(8, "big")
 
 
-def outcome_bytes(path: str, update: bytes, decision: bytes, has_failed: bool) -> bytes:
-    """Return the canonical bytes of an outcome, given those of its update and its decision."""
-    return _json([path, msgspec.Raw(update), msgspec.Raw(decision), has_failed])
+BY_HAND = "by hand"
+"""The ending of an outcome that a person made."""
+
+
+def outcome_bytes(path: str, update: bytes, decision: bytes, ending: bool | str) -> bytes:
+    """Return the canonical bytes of an outcome, given those of its update and its decision.
+
+    `ending` is whether the item failed, or `BY_HAND`.
+    """
+    return _json([path, msgspec.Raw(update), msgspec.Raw(decision), ending])
 
 
 _json = msgspec.json.Encoder().encode
@@ -92,6 +99,11 @@ _json = msgspec.json.Encoder().encode
 
 def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
+
+
+def is_from_outside(step: Step) -> bool:
+    """Return whether a person made the step, and not as a node."""
+    return step.outcomes[0].by_hand and not step.outcomes[0].node
 
 
 def apply_step(working: WorkingState, step: Step, on_conflict: str) -> None:
@@ -110,7 +122,7 @@ def executions_of(
     """Apply a step and yield the executions that it adds. The last item of a batch represents its node."""
     last: dict[str, Outcome] = {}
     written: dict[str, set[str]] = {}
-    for outcome in step.outcomes:
+    for outcome in step.outcomes if not is_from_outside(step) else ():
         last[outcome.node] = outcome
         written.setdefault(outcome.node, set()).update(outcome.update)
     nodes = program.graph.nodes
@@ -137,7 +149,7 @@ def executions_of(
 def _known(program: Program, step: Step) -> None:
     """Raise GraphChangedError if a node of the step does not exist in the graph."""
     for outcome in step.outcomes:
-        if outcome.node not in program.index:
+        if outcome.node not in program.index and not is_from_outside(step):
             raise GraphChangedError(
                 f"step {step.number} ran node {outcome.node!r}, which this graph does not have; restore the node "
                 f"(its code may differ), or start a new run of the new graph"

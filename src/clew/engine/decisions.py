@@ -212,7 +212,8 @@ def withdrawals(working: WorkingState, outcomes: Iterable[Outcome]) -> list[With
     program = working.program
     firsts: dict[int, Outcome] = {}
     for outcome in outcomes:
-        firsts.setdefault(program.index[outcome.node], outcome)
+        if outcome.node:
+            firsts.setdefault(program.index[outcome.node], outcome)
     starts = working.starts(firsts)
     gates = [
         gate

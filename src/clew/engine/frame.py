@@ -58,7 +58,7 @@ class Item:
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether the item may start: its frames are running and no failure precedes its step."""
+        """Return whether the item may start: its frames are running, and no failure or stop precedes its step."""
         open_step = self.batch.open_step
         frame = open_step.frame
         if open_step.is_void or frame.state != "running" or open_step.number > frame.limit:
@@ -296,6 +296,7 @@ class Frame:
         "busy",
         "ended",
         "epoch",
+        "failed_at",
         "failures",
         "latest",
         "limit",
@@ -334,7 +335,8 @@ class Frame:
         self.open_lookahead: dict[int, OpenStep] = {}  # incomplete steps after the first, by number
         # values that custom reducers still have to produce: name -> open steps that write it, ascending
         self.unfinished: dict[str, tuple[int, ...]] = {}
-        self.limit = NO_LIMIT  # after a failure: no item of a later step starts
+        self.limit = NO_LIMIT  # after a failure, or at a stop: no item of a later step starts
+        self.failed_at = NO_LIMIT  # the lowest step with a failure that stops the frame
         self.failures: list[tuple[tuple[int, ...], Failure]] = []
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
         self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
@@ -352,14 +354,18 @@ class Frame:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a failure stops the frame; a confined failure does not."""
-        return self.limit < NO_LIMIT
+        """Return whether a failure stops the frame; neither a confined one nor one behind a stop does."""
+        return self.failed_at < NO_LIMIT and self.failed_at <= self.limit
 
     def drop(self) -> None:
         """Discard the frame, because the attempt that it belongs to is over."""
         self.state = "dropped"
         for open_step in self.open_steps:
             open_step.drop()
+
+    def is_next(self, open_step: OpenStep) -> bool:
+        """Return whether an open step is committed next; behind a stop, none is."""
+        return self.open_steps[0] is open_step and open_step.number <= self.limit
 
     def startable_steps(self) -> Iterator[OpenStep]:
         """Return the open steps whose items may still start."""

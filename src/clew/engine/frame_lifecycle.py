@@ -217,8 +217,11 @@ def too_many_steps(machine: Machine, frame: Frame) -> None:
 
 
 def fail(frame: Frame, order: Order, step: int, failure: Failure) -> None:
-    """Record a failure of the frame; no item of a step after `step` starts."""
+    """Record a failure of the frame; no item of a step after `step` starts. Behind a stop, it does not count."""
+    if step > frame.limit:
+        return
     frame.failures.append((order, failure))
+    frame.failed_at = min(frame.failed_at, step)
     frame.limit = min(frame.limit, step)
 
 

@@ -38,7 +38,9 @@ def hold(machine: Machine, item: Item, outcome: Outcome) -> None:
 def release(machine: Machine, frame: Frame) -> bool:
     """Apply held outcomes if the first open step waits for nothing else; return False if it does."""
     open_step = frame.open_steps[0]
-    if not open_step.open_mask or open_step.open_mask & ~open_step.held_mask or open_step.is_void:
+    if not open_step.open_mask or open_step.open_mask & ~open_step.held_mask:
+        return False
+    if open_step.is_void or not frame.is_next(open_step):
         return False
     found = []
     for batch in open_step.batches.values():

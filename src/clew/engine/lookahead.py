@@ -117,7 +117,9 @@ def _add(machine: Machine, frame: Frame, position: int, new: Sequence[int]) -> N
     batches = [open_step.add(number) for number in new]
     if position:
         frame.open_lookahead[open_step.number] = open_step
-    machine.queue(open_step, batches)
+    stops = machine.options.stops
+    if stops is None or not stops.hold(frame, open_step.number, new):
+        machine.queue(open_step, batches)
     if open_step.lookahead_state is not None:
         sources = {source for number in new for source in frame.program.topology.sources[number]}
         starts = {batch.number: batch.start for batch in batches}

@@ -24,7 +24,16 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import failed_attempts, frame_lifecycle, held_results, lookahead, rejected_updates, steps
+from clew.engine import (
+    edits,
+    failed_attempts,
+    frame_lifecycle,
+    held_results,
+    lookahead,
+    rejected_updates,
+    steps,
+    stops,
+)
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
 from clew.engine.merge import MergeFailure
@@ -72,6 +81,8 @@ class Machine:
         self.root = root = Frame(program, working, step=step, prefix="", order=(), owner=None)
         if prior_work is not None and prior_work.failures:
             root.failures.extend(prior_work.failures)
+        if options.edits:
+            edits.limit_lookahead(root, options.edits)
         if working.failed and all(failure.rescued for _, failure in root.failures):
             root.failures.extend(
                 ((step, node), frame_lifecycle.failed_before(program.names[node], step))
@@ -104,6 +115,8 @@ class Machine:
             return "failed" if root.state == "failed" else "completed"
         if root.has_failed:
             return "failed"
+        if self.options.stops is not None and stops.is_paused(self._frames(root)):
+            return "paused"
         return "waiting" if self.questions() else "running"
 
     def questions(self) -> tuple[Question, ...]:
@@ -161,9 +174,8 @@ class Machine:
 
         If so, the plan of that step is undone; `open` plans it again.
         """
-        root, slot = self.root, self.slot
-        options = self.options
-        if options.listening or options.step_by_step:
+        root, slot, options = self.root, self.slot, self.options
+        if options.listening or options.step_by_step or options.stops is not None:
             return False
         if not self._is_planned and self._prior_work is None:
             self._is_planned = True
@@ -317,8 +329,7 @@ class Machine:
         if self._prior_work is None:
             return (), {}
         self._prior_work, outcomes = self._prior_work.without(frame.prefix, nodes)
-        begun = self._prior_work.begun(frame.prefix, nodes, frame.program.graph)
-        return outcomes, begun
+        return outcomes, self._prior_work.begun(frame.prefix, nodes, frame.program.graph)
 
     def start_attempt(self, path: str, attempt: int) -> None:
         """Set the number of the next attempt of the subgraph item at `path`."""
@@ -421,7 +432,7 @@ class Machine:
         open_step.open_mask &= ~(1 << batch.number)
         if frame.open_lookahead and not (open_step.open_mask or open_step.left_out):
             frame.open_lookahead.pop(open_step.number, None)
-        if not open_step.open_mask and frame.open_steps[0] is open_step and not self._is_preview:
+        if not open_step.open_mask and frame.is_next(open_step) and not self._is_preview:
             if len(frame.open_steps) > 1:
                 lookahead.plan_after(self, frame, batch)  # later open steps do not contain this outcome yet
             steps.commit(self, frame)
@@ -466,11 +477,8 @@ class Machine:
 
     def announce(self, open_step: OpenStep, batches: Sequence[Batch]) -> None:
         """Notify listeners that these batches are planned."""
-        nodes = [batch.node.name for batch in batches]
-        self.outbox.append(
-            Notification("step_planned", open_step.number, open_step.frame.prefix, {"nodes": nodes})
-        )
-        prefix = open_step.frame.prefix
+        nodes, prefix = [batch.node.name for batch in batches], open_step.frame.prefix
+        self.outbox.append(Notification("step_planned", open_step.number, prefix, {"nodes": nodes}))
         for batch in batches:
             path = prefix + item_path(batch.node.name, batch.visit, -1)
             self.outbox.append(

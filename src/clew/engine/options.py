@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from clew.engine.records import Failure, Outcome, Start, Step
+from clew.engine.stops import Stops
 from clew.graph import Graph
 
 if TYPE_CHECKING:
     from random import Random
 
-Status = Literal["running", "completed", "failed", "waiting", "cancelled"]
+Status = Literal["running", "completed", "failed", "waiting", "paused", "cancelled"]
 Order = tuple[int, ...]
 
 
@@ -28,6 +29,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_conflict: Literal["error", "last"] = "error"
     listening: bool = False
     step_by_step: bool = False  # the driver takes every item; no fast path
+    stops: Stops | None = None  # where the run pauses; no fast path
+    edits: Mapping[int, Step] = {}  # steps by hand of a run that this run retraces, by number
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -11,14 +11,14 @@ steps with a working state without values, so no reducer is called.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from clew import display
 from clew.engine.decisions import withdrawals
-from clew.engine.program import FORWARD, WOKEN, Program
+from clew.engine.program import Program
 from clew.engine.records import Outcome, Step
 from clew.engine.working_state import WorkingState
 from clew.error_text import line_of
@@ -35,7 +35,7 @@ class Reason(msgspec.Struct, frozen=True):
     sent 40 items is one reason.
     """
 
-    kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside"]
+    kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside", "edited"]
     step: int
     path: str = ""
     value: str = ""
@@ -62,6 +62,9 @@ class Reason(msgspec.Struct, frozen=True):
                 return f"{path} selected it{times} in step {self.step}{instead}"
             case "sent":
                 return f"{path} sent to it{times} in step {self.step}{instead}"
+            case "edited":
+                what = repr(self.value) if self.value else path
+                return f"a person {'set' if self.value else 'made'} {what} by hand in step {self.step}"
             case "control":
                 return f"{path} ran before it, in step {self.step}"
         return f"{self.value!r} was set from outside before step {self.step + 1}"
@@ -137,6 +140,10 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
         return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
     if last is not None:
         step, outcome = last
+        if outcome.by_hand:
+            value = "" if is_node else target
+            edited = Reason("edited", step.number, outcome.path, value)
+            return Why(target, outcome.node, outcome.path, step.number, (edited,))
         times = Counter(_reasons(program, lineage, step, outcome))
         reasons = tuple(msgspec.structs.replace(reason, times=number) for reason, number in times.items())
         rescued = outcome.failures[0].error if outcome.rescued else None
@@ -217,6 +224,10 @@ def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) 
 
 
 def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: bool) -> Iterator[Reason]:
+    if done.by_hand and not done.node:
+        read = set(program.nodes[node].inputs).intersection(done.update)
+        yield from (Reason("edited", step.number, done.path, value) for value in sorted(read))
+        return
     source, name = program.index[done.node], program.names[node]
     for choice in done.decision or ():
         if isinstance(choice, Send):
@@ -245,7 +256,8 @@ class _Replaced:
         for step in lineage.steps:
             for after, names in lineage.outside[:-1]:  # the start state contains the last ones
                 if after == step.number - 1:
-                    _write_from_outside(working, names)
+                    for name in names:
+                        working.count_outside_write(name)
             for withdrawal in withdrawals(working, step.outcomes):
                 outcome = withdrawal.outcome
                 for choice in withdrawal.choices:
@@ -255,7 +267,8 @@ class _Replaced:
                         self._replacements[*decided, name, kind] = (step.number, outcome.path)
                 lost = [c.target if isinstance(c, Send) else c for c in withdrawal.lost]
                 self._instead[step.number, outcome.path] = tuple(dict.fromkeys(lost))
-            for node, start in working.starts({program.index[o.node]: None for o in step.outcomes}).items():
+            ran = {program.index[o.node]: None for o in step.outcomes if o.node}
+            for node, start in working.starts(ran).items():
                 if start.is_plain:
                     name = program.names[node]
                     first = next(o for o in step.outcomes if o.node == name)
@@ -280,17 +293,3 @@ class _Replaced:
         (step, path, _, kind), (later, other) = found[-1]
         what = "sent to it" if kind == "sent" else "selected it"
         return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"
-
-
-def _write_from_outside(working: WorkingState, names: Iterable[str]) -> None:
-    """Count a write of these values from outside, and wake the nodes that have read them."""
-    for name in names:
-        was_there = working.has(name)
-        working.versions[name] = working.versions.get(name, 0) + 1
-        for reader in () if was_there else working.program.needers.get(name, ()):
-            working.missing[reader] -= 1
-            working.update_due(reader)
-        for reader in working.program.outside_wakes.get(name, ()):
-            if working.visits[reader]:
-                working.wakes[reader] |= WOKEN | FORWARD
-                working.update_due(reader)

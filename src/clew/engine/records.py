@@ -38,6 +38,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=True):
     cached: bool = False
     error: BaseException | None = None
     refused: str = ""  # the value whose reducer rejected the update, if that is the error
+    by_hand: bool = (
+        False  # a person made it (``clew.engine.edits``); without a node, it is a write from outside
+    )
     failures: tuple[Failure, ...] = ()  # rescued or inside the item; none for an `error` of the item itself
     rescued: bool = False  # the update and the decision are those of the node's rescue function
 
@@ -115,10 +118,15 @@ class FailedStep(msgspec.Struct, frozen=True):
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """A finished item that is void, because it depended on a rejected update."""
+    """An item whose result and questions are void: it depended on a rejected update, or on a value set by hand."""
 
     path: str
     epoch: tuple[int, ...] = ()
+
+    def covers(self, question: str) -> bool:
+        """Return whether the question at this path belongs to the item, or to one inside it."""
+        item = question.partition("!")[0]  # a question about an ambiguous call has the path item!call
+        return item == self.path or item.startswith((f"{self.path}/", f"{self.path}["))
 
 
 class Question(msgspec.Struct, frozen=True):

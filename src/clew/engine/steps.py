@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clew.engine import frame_lifecycle, held_results, lookahead, rejected_updates
+from clew.engine import edits, frame_lifecycle, held_results, lookahead, rejected_updates
 from clew.engine.decisions import withdrawals
 from clew.engine.deltas import SAME, Delta
 from clew.engine.frame import Frame, Item, OpenStep
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 def plan(machine: Machine, frame: Frame) -> None:
     """Plan the next step of a frame without open steps, or end the frame."""
-    working = frame.working_state
+    working, stops = frame.working_state, machine.options.stops
+    if stops is not None:
+        stops.hold_at_last(frame)
+    if frame.step == frame.limit and not edits.repeat(machine, frame):  # a stop
+        return
     if not working.due:
         frame_lifecycle.end(machine, frame)
         return
@@ -35,6 +39,10 @@ def plan(machine: Machine, frame: Frame) -> None:
     open_step = OpenStep(frame, frame.step + 1, working)
     frame.open_steps.append(open_step)
     ready = working.program.ready(working.due, working.wakes)
+    if stops is not None and stops.hold(frame, open_step.number, ready):
+        for number in ready:
+            open_step.add(number)
+        return
     if len(ready) == 1 and machine.slot is None and not machine.frontier:
         batch = open_step.add(ready[0])
         if batch.open == 1:
@@ -116,6 +124,8 @@ def commit(machine: Machine, frame: Frame) -> None:
             machine.outbox.append(
                 Notification("step_committed", open_step.number, frame.prefix, {"items": len(outcomes)})
             )
+        if frame.step == frame.limit and not edits.repeat(machine, frame):  # a stop
+            return
         if not open_steps:
             plan(machine, frame)
             return

@@ -252,6 +252,9 @@ class WorkingState:
             fresh = outcome.update
             if program.reducers or recorded:
                 fresh, deltas = merge_one(program, self.values, outcome, recorded)
+            if outcome.by_hand:
+                self._install_by_hand(outcome, fresh)
+                return deltas
             node = program.index[outcome.node]
             if outcome.error is not None:
                 self._block(node)
@@ -369,6 +372,36 @@ class WorkingState:
                 self.update_due(reader)
         decisions.record(self, outcomes, consumed)
 
+    def _install_by_hand(self, outcome: Outcome, fresh: Mapping[str, Any]) -> None:
+        """Install a step that a person made: see ``clew.engine.edits``."""
+        if self.stopped:
+            self.stopped = False
+            self._find_due()
+        if not outcome.node:
+            for name, value in fresh.items():
+                self.values[name] = value.value if type(value) is Overwrite else value
+                self.count_outside_write(name)
+            return
+        node = self.program.index[outcome.node]
+        if node in self.failed:
+            self.failed -= {node}
+            self.blocked = frozenset().union(*(self.program.downstream(other) for other in self.failed))
+            self._find_due()
+        self.sends.pop(node, None)  # the item is a plain one
+        self.install(node, fresh, outcome.decision)
+
+    def count_outside_write(self, name: str) -> None:
+        """Count a write of a value from outside, and wake the nodes that have read it."""
+        was_there = self.has(name)
+        self.versions[name] = self.versions.get(name, 0) + 1
+        for reader in () if was_there else self.program.needers.get(name, ()):
+            self.missing[reader] -= 1
+            self.update_due(reader)
+        for reader in self.program.outside_wakes.get(name, ()):
+            if self.visits[reader]:
+                self.wakes[reader] |= WOKEN | FORWARD
+                self.update_due(reader)
+
     def _block(self, node: int) -> None:
         self.failed |= {node}
         self.blocked |= self.program.downstream(node)
@@ -377,6 +410,9 @@ class WorkingState:
 
     def advance(self, outcomes: Sequence[Outcome]) -> None:
         """Apply a step without its values, to find out which nodes were due and why."""
+        if outcomes[0].by_hand:
+            self._install_by_hand(outcomes[0], dict.fromkeys(outcomes[0].update))
+            return
         counts = Counter(name for outcome in outcomes for name in outcome.update)
         self._install(outcomes, dict.fromkeys(counts), counts, None)
 

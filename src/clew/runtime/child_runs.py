@@ -56,8 +56,9 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.fingerprints import is_made_with
+from clew.runtime.log.frames import check_answer
 from clew.runtime.log.reader import StoredRun
-from clew.runtime.log.run_log import RunLog, check_answer
+from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings

@@ -13,6 +13,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from clew.engine.stops import Nodes, Stops, read_stops
 from clew.errors import (
     ClewError,
     InputError,
@@ -30,22 +31,18 @@ from clew.runtime.opener import NO_ANSWER
 from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
+from clew.runtime.stored_runs import StoredRuns
 from clew.runtime.threads import Thread, ThreadOpener, TurnOptions, check_thread, pauses
-from clew.stores import MemoryStore, RunRow, Store
+from clew.stores import MemoryStore, Store
 from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
-    from clew.engine.reasons import Why
-    from clew.engine.records import WorkItem
     from clew.runtime.handles.handle import RunHandle, RunHandles
-    from clew.runtime.log.checkpoints import Checkpoint
     from clew.runtime.review.replay_report import ReplayReport
-    from clew.runtime.review.run_diff import RunDiff
-    from clew.state import GraphState
     from clew.state.input_types import Values
 
 
-class Engine:
+class Engine(StoredRuns):
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
     Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
@@ -111,27 +108,34 @@ class Engine:
         thread: str | None = None,
         check: bool | None = None,
         progress: bool = False,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
         With a `thread`, the run continues from the last state of that thread. With `progress`, a terminal or a notebook
-        shows what runs.
+        shows what runs. It pauses before a step with a node of `stop_before`, or after one of `stop_after`.
         """
         execution = self._execution
         hold = execution.new_hold(run_id)
+        stops = read_stops(self.graph, stop_before, stop_after)
         with showing(progress) as listener:
             if thread is None and not turn:
-                opening = partial(self._opener.new, values, hold.run_id, listener, None, hold.owner)
+                opening = partial(
+                    self._opener.new, values, hold.run_id, listener, owner=hold.owner, stops=stops
+                )
                 return execution.drive(hold, opening, check)
             for pause in pauses(turn):
                 try:
-                    return execution.drive(hold, self._turn(thread, values, hold, turn, listener), check)
+                    return execution.drive(
+                        hold, self._turn(thread, values, hold, turn, listener, stops), check
+                    )
                 except ThreadBusyError:
                     if hold.session is not None:
                         raise  # a node raised it
                 time.sleep(pause)
-            return execution.drive(hold, self._turn(thread, values, hold, turn, listener), check)
+            return execution.drive(hold, self._turn(thread, values, hold, turn, listener, stops), check)
 
     async def arun(
         self,
@@ -141,6 +145,8 @@ class Engine:
         thread: str | None = None,
         check: bool | None = None,
         progress: bool = False,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
@@ -148,19 +154,24 @@ class Engine:
 
         execution = self._execution
         hold = execution.new_hold(run_id)
+        stops = read_stops(self.graph, stop_before, stop_after)
         with showing(progress) as listener:
             if thread is None and not turn:
-                opening = partial(self._opener.new, values, hold.run_id, listener, owner=hold.owner)
+                opening = partial(
+                    self._opener.new, values, hold.run_id, listener, owner=hold.owner, stops=stops
+                )
                 return await execution.adrive(hold, opening, check, at_once=True)
             for pause in pauses(turn):
                 try:
-                    turned = self._turn(thread, values, hold, turn, listener)
+                    turned = self._turn(thread, values, hold, turn, listener, stops)
                     return await execution.adrive(hold, turned, check)
                 except ThreadBusyError:
                     if hold.session is not None:
                         raise  # a node raised it
                 await asyncio.sleep(pause)
-            return await execution.adrive(hold, self._turn(thread, values, hold, turn, listener), check)
+            return await execution.adrive(
+                hold, self._turn(thread, values, hold, turn, listener, stops), check
+            )
 
     def _turn(
         self,
@@ -169,6 +180,7 @@ class Engine:
         hold: Hold,
         options: TurnOptions,
         listener: Listener | None,
+        stops: Stops | None,
     ) -> Callable[[], Session]:
         if thread is None:
             raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
@@ -182,6 +194,7 @@ class Engine:
             resume=self._resume_here,
             is_live=self._live.__contains__,
             drop=options.get("drop", False),
+            stops=stops,
         )
 
     def _resume_here(self, run_id: str) -> None:
@@ -193,9 +206,16 @@ class Engine:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
         return Thread(check_thread(name), self._inspection, self.store)
 
-    def start(self, values: Values | None = None, *, run_id: str | None = None) -> RunHandle:
+    def start(
+        self,
+        values: Values | None = None,
+        *,
+        run_id: str | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> RunHandle:
         """Start a run in the background and return its handle: on a thread, or as a task of the running event loop."""
-        return self._handles.start(values, run_id)
+        return self._handles.start(values, run_id, read_stops(self.graph, stop_before, stop_after))
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run in the store, in this process or another one."""
@@ -218,12 +238,15 @@ class Engine:
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
         check: bool | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
 
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
-        return self._handles.stream(values, run_id, answer, answers, resume, check)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        return self._handles.stream(values, run_id, answer, answers, resume, check, stops)
 
     async def astream(
         self,
@@ -234,9 +257,12 @@ class Engine:
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
         check: bool | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
-        events = self._handles.astream(values, run_id, answer, answers, resume, check)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        events = self._handles.astream(values, run_id, answer, answers, resume, check, stops)
         try:
             async for event in events:
                 yield event
@@ -251,10 +277,13 @@ class Engine:
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
         check: bool | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
-        """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
+        """Resume a run that failed, waits, is paused or was cancelled; return the result of a completed run."""
         hold = Hold(run_id)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
         return self._execution.drive(hold, opening, check)
 
     async def aresume(
@@ -265,10 +294,13 @@ class Engine:
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
         check: bool | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
         return await self._execution.adrive(hold, opening, check)
 
     def fork(
@@ -282,16 +314,17 @@ class Engine:
         thread: str | None = None,
         path: str | None = None,
         check: bool | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values.
 
-        With a `thread`, the new run becomes its head. With `path`, start from what is inside that run, with an engine
-        of the inner graph: a child (``outer#0!0``) or a subgraph (``sub#0``).
+        With a `thread`, the new run becomes its head. With `path`, start inside that run, with the inner graph.
         """
         hold = self._execution.new_hold(run_id)
-        opening = partial(
-            forked, self._opener, self._opener.move_of, parent, path, step, values, thread, hold
-        )
+        stops = read_stops(self.graph, stop_before, stop_after)
+        source = (self._opener, self._opener.move_of, parent, path)
+        opening = partial(forked, *source, step, values, thread, hold, stops)
         return self._execution.drive(hold, opening, check)
 
     async def afork(
@@ -305,12 +338,14 @@ class Engine:
         thread: str | None = None,
         path: str | None = None,
         check: bool | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(
-            forked, self._opener, self._opener.move_of, parent, path, step, values, thread, hold
-        )
+        stops = read_stops(self.graph, stop_before, stop_after)
+        source = (self._opener, self._opener.move_of, parent, path)
+        opening = partial(forked, *source, step, values, thread, hold, stops)
         return await self._execution.adrive(hold, opening, check)
 
     def rerun(
@@ -322,13 +357,16 @@ class Engine:
         run_id: str | None = None,
         check: bool | None = None,
         force: Sequence[str] = (),
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """Run again from the start, with changed values or code, and reuse the results that are still valid.
 
         Nodes in `force` run even if nothing has changed; name those of subgraphs by path, ``"sub/ask"``.
         """
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force, stops)
         return self._execution.drive(hold, opening, check)
 
     async def arerun(
@@ -340,11 +378,41 @@ class Engine:
         run_id: str | None = None,
         check: bool | None = None,
         force: Sequence[str] = (),
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
     ) -> RunResult:
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force, stops)
         return await self._execution.adrive(hold, opening, check)
+
+    def update(
+        self,
+        run_id: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        as_node: str | None = None,
+        decision: Any = None,
+    ) -> RunResult:
+        """Commit one step by hand: `values` go through the reducers, as if `as_node` had written them.
+
+        The run is paused afterwards. A gate takes a `decision`. Without `as_node`, the values come from outside.
+        """
+        return self._execution.updated(run_id, {} if values is None else values, as_node, decision)
+
+    async def aupdate(
+        self,
+        run_id: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        as_node: str | None = None,
+        decision: Any = None,
+    ) -> RunResult:
+        """`update` on a thread, for use on an event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.update, run_id, values, as_node=as_node, decision=decision)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
@@ -386,12 +454,20 @@ class Engine:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def open_session(self, values: Values | None = None, run_id: str | None = None) -> Session:
+    def open_session(
+        self,
+        values: Values | None = None,
+        run_id: str | None = None,
+        *,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> Session:
         """Open a run for a driver of your own; `close_session` ends it."""
         execution = self._execution
         hold = execution.new_hold(run_id)
         try:
-            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner)
+            stops = read_stops(self.graph, stop_before, stop_after)
+            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner, stops=stops)
             try:
                 session.writer.barrier()  # the caller may rely on the run being stored
             except ClewError:
@@ -407,75 +483,6 @@ class Engine:
         """End a session that was opened with `open_session`, and return its result."""
         session.flush()
         return conclude(self._execution.ending(session))
-
-    # -- inspection --------------------------------------------------------------------------------------
-
-    def result(self, run_id: str) -> RunResult:
-        """Return the result of a run so far, without running anything."""
-        return self._inspection.result(run_id)
-
-    def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
-        """Return the latest state of a run, or S(step); `step` can be a label.
-
-        With `path`, the state is that of a child (``outer#0!0``) or of a subgraph (``sub#0``) inside the run.
-        """
-        return self._inspection.state(run_id, step, path=path)
-
-    def history(self, run_id: str, *, nested: bool = False, path: str | None = None) -> list[Checkpoint]:
-        """Return a checkpoint for each S(k), of the run or of what is inside it at `path`.
-
-        With `nested`, the steps of subgraphs are under their items.
-        """
-        return self._inspection.history(run_id, nested=nested, path=path)
-
-    def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
-        """Give S(step), by default the latest, a label."""
-        return self._inspection.label_checkpoint(run_id, label, step=step)
-
-    def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why; `path` looks inside the run."""
-        return self._inspection.why(run_id, target, path=path)
-
-    def diff(self, a: str, b: str) -> RunDiff:
-        """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
-        return self._inspection.diff(a, b)
-
-    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
-        """Return the items that would run next at the latest state, or at S(step)."""
-        return self._inspection.frontier(run_id, step)
-
-    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
-        return self._inspection.runs(status=status, children=children)
-
-    def delete(self, run_id: str) -> None:
-        """Delete a run. Raise RunOwnedError if it has a living owner."""
-        self._inspection.delete(run_id)
-
-    def prune(
-        self,
-        *,
-        keep: int | None = None,
-        older_than: float | None = None,
-        status: str | None = None,
-        dry_run: bool = False,
-    ) -> list[str]:
-        """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
-        return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
-
-    def clear_cache(self, node: str | None = None) -> int:
-        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
-        if node is not None and not isinstance(node, str):
-            raise InputError(f"node: expected the name of a node or None, got {node!r}")
-        return self.store.clear_cache(node)
-
-    def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
-        """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
-        return self._inspection.export_run(run_id, latest=latest)
-
-    def import_run(self, document: Mapping[str, Any]) -> RunRow:
-        """Import a run that `export_run` wrote, from this store or another one."""
-        return self._inspection.import_run(document)
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:

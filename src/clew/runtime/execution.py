@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from clew.engine.records import Failure
+from clew.engine.stops import Stops
 from clew.errors import (
     ClewError,
     CommitConflictError,
@@ -106,6 +107,7 @@ class RunExecution:
         answers: Mapping[str, Any] | None,
         accept_changes: bool,
         listener: Listener | None = None,
+        stops: Stops | None = None,
     ) -> Session | RunResult:
         """Open a run again, or return the result of a completed one. Only one of several threads gets the session."""
         run_id = hold.run_id
@@ -117,7 +119,14 @@ class RunExecution:
         try:
             hold.owner = self._opener.name_for(run_id)
             found = self._opener.again(
-                run_id, answer, answers, accept_changes, hold.owner, unless_completed=True, listener=listener
+                run_id,
+                answer,
+                answers,
+                accept_changes,
+                hold.owner,
+                unless_completed=True,
+                listener=listener,
+                stops=stops,
             )
             if isinstance(found, Session):
                 hold.session = self._live[run_id] = found
@@ -126,6 +135,22 @@ class RunExecution:
             if self._resuming.get(mine) is hold:
                 del self._resuming[mine]
         return found if isinstance(found, Session) else self._inspection.result_so_far(found)
+
+    def updated(self, run_id: str, values: Any, as_node: str | None, decision: Any) -> RunResult:
+        """Commit a step by hand to a run that is not running, and return its result so far."""
+        from clew.runtime.updates import update_run
+
+        hold = Hold(run_id)
+        mine = (id(self), run_id)
+        with self._resuming_lock:
+            if run_id in self._live or mine in self._resuming:
+                raise RunStateError(f"run {run_id!r} is running; cancel it, or wait until it stops")
+            self._resuming[mine] = hold
+        try:
+            update_run(self._opener, run_id, values, as_node, decision, self._opener.name_for(run_id))
+        finally:
+            del self._resuming[mine]
+        return self._inspection.result(run_id)
 
     def check_of(self, check: bool | None) -> Callable[[RunResult], None]:
         """Return the function that raises the error of a result, or does nothing, given the argument of a method."""

@@ -15,14 +15,16 @@ import msgspec
 
 from clew.engine.chain import Chain
 from clew.engine.reasons import RunLineage, Why, why
+from clew.engine.stops import Stops
 from clew.errors import InputError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.checkpoints import Checkpoint
+from clew.runtime.log.frames import graph_at
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_checks import check_step
-from clew.runtime.log.run_log import RunLog, graph_at
+from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import RunOpener
 from clew.state import GraphState
 from clew.stores import ThreadMove
@@ -98,6 +100,7 @@ def forked(
     values: Mapping[str, Any] | None,
     thread: str | None,
     hold: Hold,
+    stops: Stops | None = None,
 ) -> Session:
     """Start a run from a step of another run, or of a child or a subgraph inside it.
 
@@ -107,7 +110,7 @@ def forked(
     if path is not None:
         parent, rest = child_at(opener.runs, parent, path)
     if not rest:
-        return opener.forked(parent, step, values, hold.run_id, hold.owner, move)
+        return opener.forked(parent, step, values, hold.run_id, hold.owner, move, stops)
     state = frame_at(opener.runs, parent, rest).state(step)
     state = opener.with_values(state.rooted(), values, f"fork of {path}")
-    return opener.new(state, hold.run_id, owner=hold.owner, thread=move)
+    return opener.new(state, hold.run_id, owner=hold.owner, thread=move, stops=stops)

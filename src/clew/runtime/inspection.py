@@ -132,7 +132,7 @@ class RunInspection:
         story = lineage_of(log, lambda parent: self._opener.runs.open(parent).whole())
         for step in story.steps:
             for outcome in step.outcomes:
-                if outcome.node not in run.graph.nodes:
+                if outcome.node and outcome.node not in run.graph.nodes:
                     raise GraphChangedError(
                         f"step {step.number} of run {run_id!r} executed node {outcome.node!r}, which this graph does "
                         f"not have; add the node again to explain the run"
@@ -196,7 +196,7 @@ class RunInspection:
         status: str | None = None,
         dry_run: bool = False,
     ) -> list[str]:
-        """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
+        """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""
         from clew.runtime.review.retention import prune
 
         now, live = self._settings.clock.time(), tuple(self._live)

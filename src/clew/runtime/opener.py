@@ -14,7 +14,7 @@ import msgspec
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
-from clew.engine.working_state import WorkingState
+from clew.engine.stops import Stops
 from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.graph_warnings import warn
@@ -24,22 +24,21 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.log.fingerprints import (
     changed_code,
-    changed_parts,
     changed_structure,
-    conflict_rule,
     description_of,
     is_made_with,
     kept_codes,
-    structure_of,
     warn_of_reducers,
 )
+from clew.runtime.log.graph_changes import accepted_changes, fill_defaults
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
+from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
 from clew.runtime.log.replacements import replacements
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
-from clew.runtime.log.run_log import RunLog, fill, graph_at
-from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults, without_unknown
+from clew.runtime.log.run_log import RunLog
+from clew.runtime.log.schema_changes import gained, with_defaults, without_unknown
+from clew.runtime.log.stop_records import stops_of_resume
 from clew.runtime.log.turns import Turn
 from clew.runtime.ownership import Ownership
 from clew.runtime.run_ids import seed_of
@@ -110,12 +109,13 @@ class RunOpener(Ownership):
         owner: str = "",
         at_once: bool = False,
         thread: ThreadMove | None = None,
+        stops: Stops | None = None,
     ) -> Session:
         """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
         graph = self.graph
         if isinstance(values, GraphState):
             return self._from_state(
-                values, run_id, None, listener, owner=owner, at_once=at_once, thread=thread
+                values, run_id, None, listener, owner=owner, at_once=at_once, thread=thread, stops=stops
             )
         given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
         seed = self._seed(run_id)
@@ -127,7 +127,7 @@ class RunOpener(Ownership):
             position=Position(seed=seed, given=given),
             history={},
         )
-        options, listeners = self._options(seed, listener, on_conflict, seeded)
+        options, listeners = self._options(seed, listener, on_conflict, seeded, stops)
         machine = Machine.begin(program_of(graph, given), seeded, options)
         return self._session(
             run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once, thread=thread
@@ -144,6 +144,7 @@ class RunOpener(Ownership):
         owner: str = "",
         at_once: bool = False,
         thread: ThreadMove | None = None,
+        stops: Stops | None = None,
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
@@ -160,7 +161,7 @@ class RunOpener(Ownership):
                     f"the state refers to node {name!r}, which this graph does not have; use a state of this graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener, on_conflict, state.values)
+        options, listeners = self._options(seed, listener, on_conflict, state.values, stops)
         machine = Machine.restore(self.program(state), state, options)
         session = self._session(
             run_id,
@@ -193,6 +194,7 @@ class RunOpener(Ownership):
         run_id: str,
         owner: str = "",
         thread: ThreadMove | None = None,
+        stops: Stops | None = None,
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
         graph = self.graph
@@ -201,10 +203,16 @@ class RunOpener(Ownership):
         state = self._known(state.rooted(), parent)
         state = self.with_values(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
-        return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread)
+        return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops)
 
     def rerun(
-        self, parent: str, values: Mapping[str, Any] | None, run_id: str, owner: str, force: Sequence[str]
+        self,
+        parent: str,
+        values: Mapping[str, Any] | None,
+        run_id: str,
+        owner: str,
+        force: Sequence[str],
+        stops: Stops | None = None,
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse
@@ -213,16 +221,19 @@ class RunOpener(Ownership):
         start = log.start
         # raises before the new run is created
         reuse = ResultReuse(log, self.program(start), self.graph, self.settings, force)
+        if log.edits:
+            steps = ", ".join(map(str, log.edits))
+            warn(f"run {parent!r} was changed by hand in step {steps}; the rerun drops these changes")
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
-            session = self._from_state(state, run_id, log.row.parent, None, rule, owner=owner)
+            session = self._from_state(state, run_id, log.row.parent, None, rule, owner=owner, stops=stops)
         else:
             start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
+            session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner, stops=stops)
         session.reuse_results(reuse)
         return session
 
@@ -248,13 +259,14 @@ class RunOpener(Ownership):
         *,
         unless_completed: bool = False,
         listener: Listener | None = None,
+        stops: Stops | None = None,
     ) -> Session | StoredRun:
         """Resume a run. With `unless_completed`, return a run that has ended for reading if nothing else was asked for.
 
         The row is read after the claim, because before it another process may change the row.
         """
         graph = self.graph  # before the run is claimed
-        is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
+        is_plain = unless_completed and answer is NO_ANSWER and not (answers or accept_changes or stops)
         try:
             fence, owner = self.claim(run_id, owner)
         except (RunOwnedError, StoreError):  # reading a completed run does not need ownership
@@ -273,15 +285,17 @@ class RunOpener(Ownership):
             if is_plain and row.status == "failed" and self._has_ended(run, log):
                 self.release(run_id, fence, owner)
                 return run
-            self._check_structure(log.row, accept_changes)  # before an answer is stored
-            filled = self._fill(log, run.program(log.start))
+            self.check_structure(log.row, accept_changes)  # before an answer is stored
+            filled = fill_defaults(log, run.program(log.start), self.program(log.start))
             on_conflict = self._on_conflict(log.on_conflict)
             if answers is not None and not isinstance(answers, Mapping):
                 raise InputError(f"answers must map question paths to answers, got {answers!r}")
             if not isinstance(accept_changes, bool):
                 raise InputError(f"accept_changes must be True or False, got {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
-            accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
+            accepted, contents = accepted_changes(
+                log, filled, graph, on_conflict, is_accepted=accept_changes, encodes=self.store.encodes
+            )
             asked, now = log.asked, self.settings.clock.time()
             answered = [
                 AnswerRecord(path, value, asked[path].number, asked[path].position, now)
@@ -290,13 +304,16 @@ class RunOpener(Ownership):
             if answered:  # an answered run no longer waits, even if resuming fails later
                 self.repository.begin(run_id, fence, self.settings.clock.time())
                 has_begun = True
-            if accepted or answered:
-                self.repository.writer(log, fence, "sync").write([*accepted, *answered], contents)
+            chain = log.chain(run.program(log.start))
+            stops, stopping = stops_of_resume(log, chain, stops, is_paused=row.status == "paused")
+            if accepted or answered or stopping:
+                records = [*accepted, *answered, *stopping]
+                self.repository.writer(log, fence, "sync").write(records, contents)
                 is_answered = bool(answered)
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
-            options, listeners = self._options(log.row.seed, listener, on_conflict, {})
+            options, listeners = self._options(log.row.seed, listener, on_conflict, {}, stops)
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             writer = self.repository.writer(log, fence, self.settings.durability)
             resumption = log.resumption
@@ -350,52 +367,7 @@ class RunOpener(Ownership):
         """Return the conflict rule of a resumed run: "last" if the run or the settings say so."""
         return "last" if "last" in (rule, self.settings.on_conflict) else "error"
 
-    def _fill(self, log: RunLog, own: Program) -> Filled:
-        """Add the defaults of new schema fields to a resumed run and to its frames; return the values added so far.
-
-        Raises GraphChangedError if the run cannot continue because an input is missing.
-        """
-        if is_made_with(log.row, self.graph):
-            return {}
-        program = self.program(log.start)
-        chain = log.chain(own)  # recorded steps belong to the graph that the run was made with
-        state = chain.state(chain.last)
-        check_nodes(state, self.graph, log.row.run_id)
-        filled = {"": gained(self.graph, state.values)}
-        for prefix, (start, steps) in log.frames.items():
-            written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
-            filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
-        filled = {prefix: values for prefix, values in filled.items() if values}
-        both = {
-            prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})}
-            for prefix in {*log.filled, *filled}
-        }
-        fill(log, both)
-        state = with_defaults(state, filled.get("", {}))
-        rewired = changed_parts(log.row, self.graph).wiring
-        check_can_run(log.row.run_id, WorkingState.restore(program, state), rewired)
-        return both if filled else {}
-
-    def _accepted(
-        self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
-    ) -> tuple[list[AcceptedChanges], dict[str, bytes]]:
-        """Return a record of the accepted changes, if any, and blobs to store with it."""
-        row = log.row
-        structure, codes = structure_of(row), dict(row.codes)
-        description, content = row.description, b""
-        if accept_changes:
-            structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
-            description, content = description_of(self.graph) if self.store.encodes else (self.graph, b"")
-        elif filled:
-            codes = kept_codes(self.graph, on_conflict)
-        elif conflict_rule(codes, "error") != on_conflict:
-            codes = {**codes, ":conflict": on_conflict}
-        if structure == structure_of(row) and codes == row.codes and not filled:
-            return [], {}
-        found = AcceptedChanges(log.accepted, structure, codes, description, log.filled)
-        return [found], {description: content} if content else {}
-
-    def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
+    def check_structure(self, row: RunRow, accept_changes: bool = False) -> None:
         """Reject a changed structure; warn about changed code."""
         if not accept_changes and not is_made_with(row, self.graph):
             raise GraphChangedError(changed_structure(row, self.graph))
@@ -419,7 +391,11 @@ class RunOpener(Ownership):
             answered=log.answered,
             attempts=log.attempts,
             frames=log.frames,
-            failures=[*log.failures, *chain.failures()],
+            failures=[
+                pair
+                for pair in (*log.failures, *chain.failures())
+                if pair[1].node in state.position.failed  # a step by hand may have replaced it
+            ],
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict, {})[0]
@@ -430,7 +406,12 @@ class RunOpener(Ownership):
         return Machine.restore(now or program, state, options, prior_work)
 
     def _options(
-        self, seed: int, listener: Listener | None, on_conflict: str | None, values: Mapping[str, Any]
+        self,
+        seed: int,
+        listener: Listener | None,
+        on_conflict: str | None,
+        values: Mapping[str, Any],
+        stops: Stops | None = None,
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
         listeners = (*self._listeners, listener) if listener is not None else self._listeners
@@ -443,6 +424,7 @@ class RunOpener(Ownership):
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(listeners),
                 step_by_step=holds_stored(values.values()),
+                stops=stops,
             ),
             Listeners(listeners) if listeners else None,
         )
@@ -478,6 +460,7 @@ class RunOpener(Ownership):
                 owner=owner,
                 lease=settings.lease,
                 on_conflict=machine.options.on_conflict,
+                stops=machine.options.stops,
                 wait=wait,
                 at_once=at_once,
                 thread=thread,

@@ -37,7 +37,7 @@ class SchedulerState(msgspec.Struct, frozen=True):
 
 
 class RunResult:
-    """The result of a run, or its progress so far: ``status`` is completed, failed, waiting or cancelled.
+    """The result of a run, or its progress so far: ``status`` is completed, failed, waiting, paused or cancelled.
 
     `failures` lists every failure with its node, path and attempts: those that stopped the run or were confined
     (``on_error="continue"``), then those that a ``rescue`` function replaced.
@@ -68,7 +68,9 @@ class RunResult:
         self.run_id = run_id
         self.status: Status = status
         self.failures: tuple[Failure, ...] = machine.failures() if machine.root.failures else ()
-        self.questions: tuple[Question, ...] = machine.questions() if status in ("waiting", "failed") else ()
+        self.questions: tuple[Question, ...] = (
+            machine.questions() if status in ("waiting", "paused", "failed") else ()
+        )
         self._machine = machine
         self._state: GraphState | Callable[[], GraphState] = state
         self._totals = totals
@@ -121,7 +123,7 @@ class RunResult:
 
     @property
     def provisional(self) -> Mapping[str, Any]:
-        """Values of finished items that are not committed yet because another item waits for an answer."""
+        """Values of finished items whose step is not committed, because the run waits for an answer or is paused."""
         found: dict[str, Any] = {}
         for step in self._machine.root.open_steps:
             for outcome in step.outcomes():
@@ -167,6 +169,11 @@ class RunResult:
             raise UnknownValueError(
                 f"run {self.run_id!r} has not produced {name!r} yet: it waits for an answer to {asked}; call "
                 f"engine.resume({self.run_id!r}, answer=...)"
+            )
+        if self.status == "paused":
+            raise UnknownValueError(
+                f"run {self.run_id!r} has not produced {name!r} yet: it is paused; call "
+                f"engine.resume({self.run_id!r})"
             )
         if self.status == "cancelled":
             raise RunCancelledError(

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from clew.engine.machine import Machine
 from clew.engine.merge import MergeFailure
 from clew.engine.program import complaint, program_of
+from clew.engine.stops import Stops
 from clew.engine.working_state import WorkingState
 from clew.errors import (
     InputError,
@@ -116,6 +117,7 @@ class ThreadOpener(RunOpener):
         resume: Callable[[str], object],
         is_live: Callable[[str], bool],
         drop: bool = False,
+        stops: Stops | None = None,
     ) -> Session:
         """Start the next run of a thread. `resume` continues a run whose owner is dead.
 
@@ -125,12 +127,13 @@ class ThreadOpener(RunOpener):
             head = self.store.head(thread)
             try:
                 if head is None:
-                    return self.new(values, run_id, listener, owner=owner, thread=ThreadMove(thread))
+                    move = ThreadMove(thread)
+                    return self.new(values, run_id, listener, owner=owner, thread=move, stops=stops)
                 if self._is_busy(thread, head, resume, is_live, drop):
                     raise ThreadBusyError(
                         f"thread {thread!r} is busy: run {head!r} is running; wait for it, or cancel it"
                     )
-                return self._next(thread, head, values, run_id, owner, listener)
+                return self._next(thread, head, values, run_id, owner, listener, stops)
             except ThreadMovedError:
                 continue  # another caller was faster
 
@@ -171,6 +174,7 @@ class ThreadOpener(RunOpener):
         run_id: str,
         owner: str,
         listener: Listener | None,
+        stops: Stops | None,
     ) -> Session:
         graph, what = self.graph, f"thread {thread!r}"
         checked = checked_values(
@@ -194,7 +198,8 @@ class ThreadOpener(RunOpener):
         self._warn_of_dropped(thread, head, run.row.status, before)
         start: GraphState = turned(before, turn, lambda: digest_of_turn(before.digest, head, start, turn))
         seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener, self._on_conflict(run.on_conflict), start.values)
+        rule = self._on_conflict(run.on_conflict)
+        options, listeners = self._options(seed, listener, rule, start.values, stops)
         machine = Machine.restore(program, start, options)
         session = self._session(
             run_id,

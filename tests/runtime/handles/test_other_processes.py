@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Engine, Event
-from clew.errors import RunOwnedError, RunStateError, UnknownRunError
+from clew.errors import RunCancelledError, RunOwnedError, RunStateError, UnknownRunError
 from tests.runtime.handles.worker import STEPS, Worker
 
 Open = Callable[..., Engine]
@@ -193,7 +193,9 @@ def test_a_run_that_waits_and_a_run_of_a_dead_process_are_cancelled_directly(
         worker.kill()
     engine = engine_on()
     assert engine.handle("lost").cancel() is True
-    assert engine.handle("lost").result().status == "cancelled"
+    with pytest.raises(RunCancelledError):
+        engine.handle("lost").result()
+    assert engine.handle("lost").result(check=False).status == "cancelled"
     assert engine.handle("waits").status == "cancelled"
     assert engine.resume("lost").status == "completed"
 
@@ -253,6 +255,9 @@ def test_the_events_of_a_run_that_failed_elsewhere(address: str, engine_on: Open
     assert (last.kind, last.status, last.step) == ("run_finished", "failed", 0)
     assert "no 5" in str(last.error)
     assert handle.status == "failed"
+    with pytest.raises(ValueError, match="no 5"):
+        handle.result()
+    assert str(handle.result(check=False).error) == str(last.error)
 
 
 def test_published_data_reaches_other_processes_once_and_in_order(address: str, engine_on: Open) -> None:

@@ -34,6 +34,7 @@ from clew.runtime.log.records import (
     ResumeRecord,
 )
 from clew.runtime.log.run_log import _TAKE
+from clew.runtime.log.stop_records import StopsRecord
 from clew.stores import Store
 
 SRC = Path(clew.__file__).parent
@@ -49,6 +50,7 @@ RECORDS = {
     LabelRecord,
     ResumeRecord,
     AcceptedChanges,
+    StopsRecord,
     Measured,
     PublishedData,
     FailedStep,

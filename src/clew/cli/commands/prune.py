@@ -50,8 +50,8 @@ def prune(
       clew prune --keep 100
       clew prune --older-than 30d --status failed --dry-run
 
-    Running and waiting runs are kept unless you select them with --status. Parents of remaining forks are always
-    kept.
+    Running, waiting and paused runs are kept unless you select them with --status. Parents of remaining forks are
+    always kept.
     """
     if keep is None and older_than is None and status is None:
         raise CommandError(

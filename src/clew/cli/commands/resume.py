@@ -11,6 +11,8 @@ from clew.cli.options import (
     JsonOption,
     OnErrorOption,
     RunArgument,
+    StopAfterOption,
+    StopBeforeOption,
     StoreOption,
     engine_of,
     find_run,
@@ -44,11 +46,13 @@ def resume(
         bool, typer.Option("--accept-changes", help="Resume although the structure of the graph has changed.")
     ] = False,
     on_error: OnErrorOption = "stop",
+    stop_before: StopBeforeOption = None,
+    stop_after: StopAfterOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Resume a failed, killed or waiting run.
+    """Resume a failed, killed, waiting or paused run.
 
     \b
     Examples:
@@ -56,7 +60,8 @@ def resume(
       clew resume flow-1a2b3c --answer true
       clew resume flow-1a2b3c --answers answers.json
 
-    Finished work is not repeated. For a completed run, its result is printed.
+    Finished work is not repeated. A paused run keeps its stops, unless new ones are given. For a completed run, its
+    result is printed.
     """
     if answer is not None and answers is not None:
         raise CommandError("--answer and --answers were both given", "give one of them")
@@ -71,6 +76,12 @@ def resume(
         return drive(
             row.run_id,
             lambda listeners: engine_of(opened, row, graph, listeners, on_error=on_error),
-            lambda engine: engine.resume(row.run_id, accept_changes=accept_changes, **given()),
+            lambda engine: engine.resume(
+                row.run_id,
+                accept_changes=accept_changes,
+                stop_before=stop_before or None,
+                stop_after=stop_after or None,
+                **given(),
+            ),
             as_json,
         )

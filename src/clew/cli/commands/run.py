@@ -7,7 +7,16 @@ from typing import Annotated, cast
 import typer
 
 from clew import Engine
-from clew.cli.options import IdOption, JsonOption, OnErrorOption, StoreOption, remember_graph, store_at
+from clew.cli.options import (
+    IdOption,
+    JsonOption,
+    OnErrorOption,
+    StopAfterOption,
+    StopBeforeOption,
+    StoreOption,
+    remember_graph,
+    store_at,
+)
 from clew.cli.run_output import drive, id_of
 from clew.cli.values import ValuesArgument, read_values
 from clew.runtime.loader import load_graph
@@ -45,6 +54,8 @@ def run(
         ),
     ] = None,
     on_error: OnErrorOption = "stop",
+    stop_before: StopBeforeOption = None,
+    stop_after: StopAfterOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run a graph.
@@ -53,6 +64,7 @@ def run(
     Examples:
       clew run flow:graph query='"hello"' limit=3
       clew run flow:graph --values question.json --run-id monday
+      clew run flow:graph query='"hello"' --stop-before tool
       echo '{"query": "hello"}' | clew run flow:graph --values - --json
 
     You can kill the process at any time and continue with `clew resume RUN`.
@@ -75,6 +87,8 @@ def run(
                 seed=seed,
                 check=False,
             ),
-            lambda engine: engine.run(given, run_id=name),
+            lambda engine: engine.run(
+                given, run_id=name, stop_before=stop_before or None, stop_after=stop_after or None
+            ),
             as_json,
         )

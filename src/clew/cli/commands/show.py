@@ -73,8 +73,11 @@ def show(
         say_failures(failures)
         if about["error"] is not None and not failures:  # the row is damaged
             say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
-        for question in engine.result(row.run_id).questions if row.status == "waiting" else ():
+        for question in engine.result(row.run_id).questions if row.status in ("waiting", "paused") else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")
+        if row.status == "paused":
+            following = [item.path for item in chain[-1].frontier]
+            say_line(f"paused before: {items_text(following) or 'the end'}")
     return 0
 
 
@@ -114,7 +117,7 @@ def _collect(
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
-                f"{indent}{items_text(checkpoint.items, checkpoint.cached) or '-'}",
+                indent + _items(checkpoint),
                 values,
             )
         )
@@ -142,6 +145,14 @@ def items_text(paths: Sequence[str], cached: Sequence[str] = ()) -> str:
     return f"{shown} (and {rest} more)" if rest else shown
 
 
+def _items(checkpoint: Checkpoint) -> str:
+    """Return the items of a step; a step by hand that stands for no node has none."""
+    named = items_text([path for path in checkpoint.items if not path.startswith("#")], checkpoint.cached)
+    if checkpoint.by_hand:
+        return f"{named} (by hand)".strip()
+    return named or "-"
+
+
 def _say_state(checkpoint: Checkpoint) -> None:
     label = f" ({checkpoint.label})" if checkpoint.label else ""
     say_line(
@@ -149,7 +160,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        say_line(f"items: {items_text(checkpoint.items, checkpoint.cached)}")
+        say_line(f"items: {_items(checkpoint)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request

@@ -74,7 +74,7 @@ class ResultCache:
     def keep(self, session: Caller, item: Item, value: Any) -> EncodeError | None:
         """Store what the function of an item returned; return an error if it cannot be encoded."""
         key = session.cache_keys.pop(item, None)
-        if key is not None:
+        if key is not None and item.node.cache is not None:  # the result of a rescue is not cached
             try:
                 self._write(key, item, *encoded_result(item, value))
             except EncodeError as error:

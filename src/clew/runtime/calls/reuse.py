@@ -51,6 +51,7 @@ class ResultReuse:
             max_steps=settings.max_steps,
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
+            edits=log.edits,
         )
         outcomes = log.outcomes()
         prior_work = PriorWork(log.rescued(), attempts=log.attempts, retraced=log.steps_by_place())

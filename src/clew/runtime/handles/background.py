@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
 
 from clew.engine.program import check_values
+from clew.engine.stops import Stops
 from clew.errors import RunStateError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold
@@ -166,11 +167,11 @@ class BackgroundRuns:
 
     # -- starting ----------------------------------------------------------------------------------------
 
-    def start(self, values: Values | None, run_id: str | None) -> Job:
+    def start(self, values: Values | None, run_id: str | None, stops: Stops | None = None) -> Job:
         """Start a new run."""
         hold = self._execution.new_hold(run_id)
         job = Job(hold.run_id, LiveEvents(hold.run_id))
-        opening = partial(self._opener.new, values, hold.run_id, job.live, None, hold.owner)
+        opening = partial(self._opener.new, values, hold.run_id, job.live, owner=hold.owner, stops=stops)
         if not inside_event_loop():
             return self._on_thread(job, hold, opening)
         graph = self._opener.graph

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clew.engine.options import Status
 from clew.engine.records import Question
+from clew.engine.stops import Stops
 from clew.errors import InputError, RunError, RunOwnedError, UnknownRunError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.session import Session
@@ -53,9 +54,9 @@ class RunHandles:
         self.background = BackgroundRuns(execution, opener, live)
         self._streams = RunStreams(execution, opener)
 
-    def start(self, values: Values | None, run_id: str | None) -> RunHandle:
+    def start(self, values: Values | None, run_id: str | None, stops: Stops | None = None) -> RunHandle:
         """Start a run in the background."""
-        job = self.background.start(values, run_id)
+        job = self.background.start(values, run_id, stops)
         return RunHandle(self, job.run_id, job)
 
     def handle(self, run_id: str) -> RunHandle:
@@ -83,11 +84,11 @@ class RunHandles:
     def end(self, run_id: str) -> bool:
         """Cancel a run that is not here and has not ended. Raise RunOwnedError if another process executes it."""
         opener = self.opener
-        if opener.store.row(run_id).status not in ("running", "waiting"):
+        if opener.store.row(run_id).status not in ("running", "waiting", "paused"):
             return False
         fence, owner = opener.claim(run_id)
         try:
-            is_open = opener.store.row(run_id).status in ("running", "waiting")
+            is_open = opener.store.row(run_id).status in ("running", "waiting", "paused")
             if is_open:
                 now = self.settings.clock.time()
                 opener.repository.close(run_id, fence, "cancelled", now, ())
@@ -151,12 +152,16 @@ class RunHandle:
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def result(self, timeout: float | None = None) -> RunResult:
-        """Wait until the run stops, and return its result. Raise TimeoutError after `timeout` seconds."""
+    def result(self, timeout: float | None = None, *, check: bool | None = None) -> RunResult:
+        """Wait until the run stops, and return its result, or raise its error as `Engine.run` does.
+
+        Raises TimeoutError after `timeout` seconds. The run then continues.
+        """
         if inside_event_loop():
             raise RunError("result() would block the running event loop; await the handle instead")
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
             raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
+        checked = self._handles.execution.check_of(check)
         until = None if timeout is None else time.monotonic() + timeout
         waiting = _Waiting(self)
         while (found := waiting.look()) is None:
@@ -167,7 +172,7 @@ class RunHandle:
                 waiting.job.wait(left)
             else:
                 time.sleep(waiting.delay if left is None else min(left, waiting.delay))
-        self._handles.execution.check_of(None)(found)
+        checked(found)
         return found
 
     def __await__(self) -> Generator[Any, None, RunResult]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.stops import Stops
 from clew.errors import InputError
 from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold
@@ -32,6 +33,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
     answers: Mapping[str, Any] | None = None
     resume: bool = False
     check: bool | None = None
+    stops: Stops | None = None
 
     @property
     def continues(self) -> bool:
@@ -63,12 +65,14 @@ class RunStreams:
             assert request.run_id is not None
             hold = Hold(request.run_id)
             tags = CursorTags(hold.run_id, pass_on)
-            again = (hold, request.answer, request.answers, False, tags)
+            again = (hold, request.answer, request.answers, False, tags, request.stops)
             opening: Callable[..., Session | RunResult] = partial(execution.resumed, *again)
         else:
             hold = execution.new_hold(request.run_id)
             tags = CursorTags(hold.run_id, pass_on)
-            opening = partial(self._opener.new, request.values, hold.run_id, tags, owner=hold.owner)
+            opening = partial(
+                self._opener.new, request.values, hold.run_id, tags, owner=hold.owner, stops=request.stops
+            )
 
         def opened(**options: Any) -> Session | RunResult:
             session = opening(**options)

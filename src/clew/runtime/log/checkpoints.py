@@ -50,6 +50,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The chains of subgraph items of this step, by path."""
     recorded_ios: tuple[RecordedCall, ...] = ()
     """The recorded calls of the items of this step, also in their subgraphs."""
+    by_hand: bool = False
+    """Whether a person made the step, with ``Engine.update``."""
     labels: tuple[str, ...] = ()
     """All labels of this step; `label` is the first one."""
     cached: tuple[str, ...] = ()
@@ -91,7 +93,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label is not None else ""
         return (
-            f"<Checkpoint {self.step_id}{label} of {self.run_id!r}: {', '.join(self.items) or 'the start'}>"
+            f"<Checkpoint {self.step_id}{label} of {self.run_id!r}: {', '.join(self.items) or 'the start'}"
+            f"{' (by hand)' if self.by_hand else ''}>"
         )
 
     def _repr_html_(self) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.chain import digest_after, outcome_bytes, stored_decision, stored_deltas
+from clew.engine.chain import BY_HAND, digest_after, outcome_bytes, stored_decision, stored_deltas
 from clew.engine.deltas import Delta
 from clew.engine.records import Choice, FinishedItem, Outcome, SingleItemStep, Start, Step
 from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
@@ -37,6 +37,7 @@ from clew.stores import LogEntry
 
 _json = msgspec.json.Encoder().encode
 _NO_DECISION = b"null"
+_MADE_BY_HAND = b"," + _json(BY_HAND) + b"]"
 
 
 class EntryEncoder:
@@ -98,7 +99,8 @@ class EntryEncoder:
         """Return an outcome for `_json`."""
         update, canonical = stored_values(outcome.update, at="state", blobs=self.blobs)
         decision, chosen = stored_decision(outcome.decision, self.blobs)
-        self._parts.append(outcome_bytes(outcome.path, canonical, chosen, outcome.error is not None))
+        ending = BY_HAND if outcome.by_hand else outcome.error is not None
+        self._parts.append(outcome_bytes(outcome.path, canonical, chosen, ending))
         started, duration = micros(outcome.started - self._epoch), micros(outcome.duration)
         self._spans.append((started, started + duration))
         plain: list[Any] = [outcome.node, outcome.visit, msgspec.Raw(update), started, duration]
@@ -122,6 +124,8 @@ class EntryEncoder:
             rest["c"] = True
         if outcome.refused:
             rest["r"] = outcome.refused
+        if outcome.by_hand:
+            rest["h"] = True
         if outcome.error is not None:
             rest["e"] = self.value(plain_error(outcome.error), "error")
         if outcome.failures:
@@ -193,6 +197,7 @@ class _Rest(msgspec.Struct):
     i: int = -1
     d: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     e: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    h: bool = False
 
 
 class _WithDeltas(msgspec.Struct):
@@ -234,6 +239,8 @@ def _part(fields: Sequence[msgspec.Raw]) -> bytes:
             index = b"[%d]" % rest.i if rest.i >= 0 else b""
             decision = _NO_DECISION if rest.d is msgspec.UNSET else canonical(bytes(rest.d))
             ending = b",false]" if rest.e is msgspec.UNSET else b",true]"
+            if rest.h:
+                ending = _MADE_BY_HAND
     stored = bytes(update)
     # One name, and no dict or tagged object below it: nothing to sort.
     is_plain = stored.count(b'":') == 1 and b'"$' not in stored
@@ -339,6 +346,7 @@ class EntryDecoder:
             cached=rest.get("c", False),
             error=error_of(rest["e"]) if "e" in rest else None,
             refused=rest.get("r", ""),
+            by_hand=rest.get("h", False),
             failures=tuple(failure_of(failure) for failure in rest.get("f", ())),
             rescued=rest.get("s", False),
         )

@@ -89,7 +89,7 @@ def codes_of(graph: Graph) -> dict[str, str]:
     code = graph_code(graph)
     found = _known.get(code)
     if found is None:
-        found = _known[code] = dict(_code(graph, ""))
+        found = dict(_code(graph, ""))
         parts = structure(graph)
         found.update(
             (f"{node['name']}:", f"{_short(node)} {_describe_node(node)}") for node in parts.pop("nodes")
@@ -99,6 +99,7 @@ def codes_of(graph: Graph) -> dict[str, str]:
         )
         found.update((f"={name}", _short(value)) for name, value in graph.bound.items())
         found[_PYTHON] = platform.python_version()
+        _known[code] = found  # complete: other threads read it, and an interrupt may come before
     return found
 
 

@@ -100,7 +100,7 @@ def lifetime(
     own = [outcome for step in steps for outcome in step.outcomes]
     outcomes = [*own, *other_outcomes]
     retries = sum(outcome.attempt for outcome in outcomes) + tried
-    called = sum(1 for outcome in outcomes if not outcome.cached)
+    called = sum(1 for outcome in outcomes if not (outcome.cached or outcome.by_hand))
     called += sum(1 for outcome in outcomes if outcome.rescued and not outcome.failures[0].around)
     queues = list(measured)
     return Totals(

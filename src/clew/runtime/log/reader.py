@@ -61,6 +61,7 @@ from clew.runtime.log.records import (
     SNAPSHOT,
     START,
     STEP,
+    STOPS,
     AcceptedChanges,
     Filled,
     is_own_step,
@@ -90,7 +91,7 @@ T = TypeVar("T")
 _SOME = 2_000  # steps that are read at a time
 _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
-_OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
+_OF_RUN = (RESUME, ACCEPTED, STOPS, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
 _NO_RECORDS = names_of(SNAPSHOT, PUBLISHED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)

@@ -20,6 +20,7 @@ failures    ""                  its step       nothing: the step contains failur
 resume      ""                  a count        a resume after a failure
 accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
                                                were added after the run began
+stops       ""                  a count        where the run stops from a resume on, and the stops that it has passed
 measured    ""                  a count        the counters of a resumption
 published   ""                  a count        data of ``ctx.emit``; only the last `MOST_PUBLISHED` are stored
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
@@ -40,6 +41,7 @@ from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
 from clew.engine.records import FailedStep, FinishedItem, Outcome, Question, Retry, Start, Step
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
+from clew.runtime.log.stop_records import StopsRecord
 from clew.runtime.log.stored_errors import error_of, plain_error
 from clew.stores import LogEntry
 from clew.stores.protocol import OWN_STEP
@@ -279,6 +281,17 @@ def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
     return "", accepted.n, [*body, filled] if filled else body
 
 
+def _encode_stops(stops: StopsRecord, out: Encoding) -> Encoded:
+    passed = [[prefix, list(epoch), steps] for (prefix, epoch), steps in stops.passed.items()]
+    return "", stops.n, [list(stops.before), list(stops.after), passed]
+
+
+def _decode_stops(entry: LogEntry, body: Any, into: Decoding) -> StopsRecord:
+    before, after, passed = body
+    known = {(prefix, tuple(epoch)): steps for prefix, epoch, steps in passed}
+    return StopsRecord(entry.n, tuple(before), tuple(after), known)
+
+
 def _encode_published(data: PublishedData, out: Encoding) -> Encoded:
     stored = out.value(data.data, f"data emitted at {data.path}")
     return "", data.n, [data.path, data.node, data.name, stored, data.step, data.after, data.time]
@@ -360,6 +373,7 @@ MEASURED = Kind(
     lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
     lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
+STOPS = Kind("stops", StopsRecord, "stops", "always", 0, _encode_stops, _decode_stops)
 PUBLISHED = Kind(
     "published",
     PublishedData,
@@ -387,6 +401,7 @@ _TABLE = (
     FAILURES,
     RESUME,
     ACCEPTED,
+    STOPS,
     MEASURED,
     PUBLISHED,
     SNAPSHOT,

@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 from clew.engine.records import Failure
+from clew.engine.stops import Stops
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
@@ -33,6 +34,7 @@ from clew.runtime.log.snapshots import (
     stored_start,
     stored_turn,
 )
+from clew.runtime.log.stop_records import with_stops
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
@@ -74,6 +76,7 @@ class RunRepository:
         owner: str = "",
         lease: float = 0.0,
         on_conflict: str = "error",
+        stops: Stops | None = None,
         wait: bool = True,
         at_once: bool = False,
         thread: ThreadMove | None = None,
@@ -94,7 +97,7 @@ class RunRepository:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=kept_codes(graph, on_conflict),
+            codes=with_stops(kept_codes(graph, on_conflict), stops),
             description=graph,
             target=target,
         )

@@ -26,14 +26,17 @@ from clew.engine.records import (
     Step,
     Withdrawn,
 )
-from clew.errors import InputError, RunStateError, UnknownRunError
+from clew.engine.stops import Stops
+from clew.errors import RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.checkpoints import Checkpoint, Origin
 from clew.runtime.log.fingerprints import conflict_rule
+from clew.runtime.log.frames import check_answer, graph_at, is_interrupt
 from clew.runtime.log.metrics import Measured, Totals, lifetime
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
+from clew.runtime.log.stop_records import StopsRecord, first_stops
 from clew.state import GraphState, Position
 from clew.stores import RunRow
 
@@ -62,6 +65,8 @@ class RunLog(msgspec.Struct):
     since: int = 0  # bytes of the steps after it, with their blobs
     accepted: int = 0  # number of accepted changes
     filled: Filled = {}  # defaults of fields that were added later
+    stops: Stops | None = None  # where the run stops
+    stop_records: int = 0  # number of records of stops
     measured: list[Measured] = []  # queue statistics of each resumption
     failures: list[
         tuple[tuple[int, ...], Failure]
@@ -132,7 +137,7 @@ class RunLog(msgspec.Struct):
             first = 0 if self.weight else self.start.step
         inner = [o for _, steps in self.frames.values() for step in steps for o in step.outcomes]
         known = self.outcomes()
-        asking = sum(_is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
+        asking = sum(is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
         return lifetime(
             self.start.step + len(self.steps) - first,
             self.steps,
@@ -154,6 +159,11 @@ class RunLog(msgspec.Struct):
         for prefix, (_, steps) in self.frames.items():
             found.update(((prefix, step.number), step) for step in steps)
         return found
+
+    @property
+    def edits(self) -> dict[int, Step]:
+        """The steps that a person made, by number."""
+        return {step.number: step for step in self.steps if step.outcomes[0].by_hand}
 
     def chain(self, program: Program) -> Chain:
         """Return the chain of the run."""
@@ -216,6 +226,7 @@ class RunLog(msgspec.Struct):
                     label=names[number][0] if number in names else None,
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
+                    by_hand=any(outcome.by_hand for outcome in outcomes),
                     cached=tuple(prefix + outcome.path for outcome in outcomes if outcome.cached),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
@@ -250,7 +261,7 @@ class RunLog(msgspec.Struct):
     ) -> Mapping[str, tuple[Checkpoint, ...]]:
         found: dict[str, tuple[Checkpoint, ...]] = {}
         for outcome in outcomes:
-            inside = graph.nodes[outcome.node].subgraph
+            inside = None if outcome.by_hand else graph.nodes[outcome.node].subgraph
             if inside is None:
                 continue
             path = prefix + outcome.path
@@ -263,42 +274,6 @@ class RunLog(msgspec.Struct):
                         self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
                     )
         return found
-
-
-def graph_at(graph: Graph, prefix: str) -> Graph:
-    """Return the graph of the frame at `prefix`, without outer bindings: they do not affect digests."""
-    for part in prefix.split("/")[:-1]:
-        inside = graph.nodes[part.partition("#")[0]].subgraph
-        assert inside is not None
-        graph = inside.graph
-    return graph
-
-
-def _is_interrupt(graph: Graph, path: str) -> bool:
-    if "!" in path:
-        return False
-    inside, _, last = path.rpartition("/")
-    node = graph_at(graph, f"{inside}/" if inside else "").nodes.get(last.partition("#")[0])
-    return node is not None and node.kind == "interrupt"
-
-
-def check_answer(graph: Graph, path: str, answer: Any) -> None:
-    """Raise InputError if the state schema rejects an answer, while the question is still open.
-
-    A question about a call is not of an interrupt node. A question of a child is checked by the child.
-    """
-    if "!" in path:
-        return
-    inside, _, last = path.rpartition("/")
-    graph = graph_at(graph, f"{inside}/") if inside else graph
-    node, schema = graph.nodes[last.partition("#")[0]], graph.schema
-    if node.kind == "interrupt" and schema is not None:
-        try:
-            schema.validate_update(node.outputs[0], answer)
-        except ValueError as error:
-            raise InputError(
-                f"the answer to {path!r} does not match {node.outputs[0]!r}: {error}; answer again"
-            ) from error
 
 
 def with_accepted(row: RunRow, accepted: AcceptedChanges) -> RunRow:
@@ -348,6 +323,7 @@ def lineage_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
 def read_log(row: RunRow, start: GraphState, records: Iterable[Any], on_conflict: str) -> RunLog:
     """Build the log from records in any order."""
     collected = _Collected(RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, []))
+    collected.log.stops = first_stops(row.codes)
     for record in records:
         _TAKE[type(record)](collected, record)
     return collected.log_of(on_conflict)
@@ -380,6 +356,8 @@ class _Collected:
         # only in memory: a store that encodes has dropped the entries
         gone = (withdrawn.path, withdrawn.epoch)
         self.finished = [each for each in self.finished if (each.path, each.epoch) != gone]
+        for path in [path for path in self.log.asked if withdrawn.covers(path)]:
+            del self.log.asked[path]
 
     def start(self, start: Start) -> None:
         known = self.log.frames.get(start.prefix)
@@ -408,6 +386,11 @@ class _Collected:
         if accepted.n >= log.accepted:
             log.accepted, log.filled = accepted.n + 1, accepted.filled
             log.row = with_accepted(log.row, accepted)
+
+    def stops(self, stops: StopsRecord) -> None:
+        log = self.log
+        if stops.n >= log.stop_records:
+            log.stop_records, log.stops = stops.n + 1, stops.stops
 
     def measured(self, measured: Measured) -> None:
         self.log.measured.append(measured)
@@ -481,6 +464,7 @@ _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
     LabelRecord: _Collected.label,
     FailedStep: _Collected.failed_step,
     AcceptedChanges: _Collected.accepted,
+    StopsRecord: _Collected.stops,
     Measured: _Collected.measured,
     ResumeRecord: _Collected.resumed,
     CallIntent: _Collected.intent,

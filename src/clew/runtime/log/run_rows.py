@@ -20,7 +20,7 @@ from clew.state import decode, encode
 from clew.stores import RunRow
 from clew.stores.messages import damaged_row
 
-STATUSES = ("running", "waiting", "completed", "failed", "cancelled")
+STATUSES = ("running", "waiting", "paused", "completed", "failed", "cancelled")
 
 
 def sealed_failures(failures: Sequence[Failure]) -> bytes:

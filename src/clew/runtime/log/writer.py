@@ -38,6 +38,7 @@ from clew.runtime.log.records import (
     JOURNAL,
     MOST_PUBLISHED,
     PUBLISHED,
+    QUESTION,
     PublishedData,
     is_own_step,
     with_epoch,
@@ -225,6 +226,8 @@ class LogWriter:
             elif type(record) is Withdrawn:
                 item = (record.path, record.epoch)
                 drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._finished.pop(item, ())]
+                for path in [path for path in self._asked if record.covers(path)]:
+                    drop.append((QUESTION.name, path, self._asked.pop(path).number))
                 continue
             elif self._finished and type(record) is Step:
                 for outcome in record.outcomes:

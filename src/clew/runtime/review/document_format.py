@@ -51,7 +51,7 @@ class RunForm(msgspec.Struct, forbid_unknown_fields=True):
     format: int
     graph: str
     target: str
-    status: Literal["running", "waiting", "completed", "failed", "cancelled"]
+    status: Literal["running", "waiting", "paused", "completed", "failed", "cancelled"]
     created: float
     updated: float
     parent: str | None

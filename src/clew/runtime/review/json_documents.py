@@ -60,6 +60,7 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
         "format": FORMAT,
         "digest": checkpoint.digest,
         "items": list(checkpoint.items),
+        **({"by_hand": True} if checkpoint.by_hand else {}),
         "versions": dict(state.versions),
         "decisions": {
             gate: made if isinstance(made, str) else list(made) for gate, made in state.gate_decisions.items()

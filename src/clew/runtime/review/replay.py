@@ -78,8 +78,7 @@ class Replayer:
         children: ReplayedChildren,
     ) -> None:
         self._log = log
-        self._graph = program.graph
-        self._strict = strict
+        self._graph, self._strict = program.graph, strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
         self._reached: set[str] = set()  # items that failed when recorded, and were called
@@ -98,6 +97,7 @@ class Replayer:
             max_steps=settings.max_steps,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
+            edits=log.edits,
         )
         prior_work = PriorWork(log.rescued(), log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, prior_work)

@@ -2,7 +2,7 @@
 
 Rules:
 
-- Running and waiting runs are kept unless `status` selects them. A run that a live process owns is always kept.
+- Running, waiting and paused runs are kept unless `status` selects them. A run that a live process owns is always kept.
 - The parent of a fork is kept as long as the fork exists.
 - Children are kept and deleted with the run that contains them. They do not count.
 - `keep` keeps the newest of the candidates; `older_than` compares the time of the last change. With both, a run is
@@ -19,7 +19,7 @@ from clew.runtime.log.repository import fresh_owner
 from clew.runtime.log.run_rows import STATUSES
 from clew.stores import RunRow, Store
 
-_ACTIVE = ("running", "waiting")
+_ACTIVE = ("running", "waiting", "paused")
 _LEASE = 30.0
 
 

@@ -31,6 +31,17 @@ def a_row_comes_back_as_it_was_given(place: StoreHarness) -> None:
 
 
 @check
+def runs_are_found_by_every_status(place: StoreHarness) -> None:
+    store = place.open()
+    statuses = ("running", "waiting", "paused", "completed", "failed", "cancelled")
+    for status in statuses:
+        store.create(RunRow(f"is {status}"))
+        store.update(f"is {status}", status=status, updated=1.0, error=None, fence=0)
+    for status in statuses:
+        expect([row.run_id for row in place.open().rows(status)], [f"is {status}"], f"the {status} runs")
+
+
+@check
 def an_id_is_taken_once(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r", "first"))

@@ -1,7 +1,7 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running and waiting runs, nor
-  parents of forks, nor heads of threads. Children do not count; they are dropped with their run.
+- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running, waiting and paused runs,
+  parents of forks, and heads of threads. Children do not count; they are dropped with their run.
 - Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
@@ -140,7 +140,7 @@ class MemoryStore:
             run_id
             for run_id, run in self._runs.items()
             if run.row.child_of is None
-            and run.row.status not in ("running", "waiting")
+            and run.row.status not in ("running", "waiting", "paused")
             and needed.isdisjoint(self._family(run_id))
         ]
         for run_id in ended[:excess]:

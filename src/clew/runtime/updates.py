@@ -1,0 +1,101 @@
+"""Update a run by hand: claim it, commit one step that a person made, and leave it paused.
+
+The step, and the records of what it withdraws, are written in one append (``clew.engine.edits`` has the rules). The run
+is marked as running before that. So after a crash in between it can be resumed like any other killed run, with the step
+or without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew.engine import edits
+from clew.engine.merge import MergeFailure
+from clew.engine.program import Program
+from clew.engine.records import Retry, Step, Withdrawn
+from clew.engine.working_state import WorkingState
+from clew.errors import InputError, RunStateError
+from clew.runtime.log.reader import StoredRun
+from clew.runtime.log.records import ResumeRecord
+from clew.runtime.log.run_log import RunLog
+from clew.runtime.opener import RunOpener
+
+
+def update_run(
+    opener: RunOpener, run_id: str, values: Any, as_node: str | None, decision: Any, owner: str
+) -> None:
+    """Commit a step by hand to a run that is not running."""
+    program = opener.program  # raises without a graph, before the run is claimed
+    fence, owner = opener.claim(run_id, owner)
+    has_begun = False
+    try:
+        run = opener.runs.open(run_id)
+        row, log = run.row, run.log()
+        opener.check_structure(log.row)
+        records = _records(opener, run, log, program(log.start), values, as_node, decision)
+        if row.status == "failed":  # exceptions that were recorded until now no longer count
+            records.append(ResumeRecord(log.resumption + 1))
+        now = opener.settings.clock.time()
+        opener.repository.begin(run_id, fence, now)
+        has_begun = True
+        writer = opener.repository.writer(log, fence, "sync")
+        writer.write(records)
+        writer.close()
+        opener.repository.close(run_id, fence, "paused", now, ())
+    except Exception:
+        if has_begun:
+            opener.give_up(run_id, owner)
+        else:
+            opener.release(run_id, fence, owner)
+        raise
+    except BaseException:
+        opener.give_up(run_id, owner)
+        raise
+
+
+def _records(
+    opener: RunOpener,
+    run: StoredRun,
+    log: RunLog,
+    program: Program,
+    values: Any,
+    as_node: str | None,
+    decision: Any,
+) -> list[Any]:
+    """Return the records of the step, and of what it withdraws."""
+    own, now = run.program(log.start), opener.settings.clock.time()
+    machine = opener.machine_at(log, own, now=program)
+    machine.preview()
+    if machine.root.step >= opener.settings.max_steps:
+        raise RunStateError(f"run {log.row.run_id!r} has reached max_steps; raise max_steps to update it")
+    chain = log.chain(own)
+    after = WorkingState.restore(program, chain.state(chain.last))
+    number = chain.last + 1
+    outcome = edits.outcome_by_hand(after, number, values, as_node, decision, now)
+    try:
+        deltas = after.apply((outcome,), on_conflict=log.on_conflict)
+    except MergeFailure as failure:
+        raise InputError(
+            f"update: the reducer of {failure.value!r} rejects the value: {failure.error}"
+        ) from (failure.error)
+    later = edits.withdrawn_nodes(machine, after, outcome)
+    gone, begun = machine.forget(machine.root, later)
+    asked = [path for path in log.asked if _is_withdrawn(path, later)]
+    paths = dict.fromkeys([*(each.path for each in gone), *map(_item_of, asked)])
+    records: list[Any] = [Withdrawn(path) for path in paths]
+    records.append(Step("", number, (outcome,), (), deltas))
+    reason = InputError(f"withdrawn by step {number}, which was made by hand")
+    records += [
+        Retry(None, path, attempt + 1, 0.0, reason) for path, attempt in begun.items() if path != outcome.path
+    ]
+    return records
+
+
+def _item_of(path: str) -> str:
+    """Return the item of the run itself that contains the question at a path."""
+    return path.partition("/")[0].partition("!")[0]
+
+
+def _is_withdrawn(path: str, later: dict[str, int]) -> bool:
+    name, _, rest = _item_of(path).partition("#")
+    return name in later and int(rest.partition("[")[0]) >= later[name]
