@@ -18,7 +18,8 @@ from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.graph.skeleton import skeleton
 from clew.graph.topology import Topology
-from clew.runtime.log.run_log import graph_at, start_state
+from clew.runtime.log.frames import graph_at
+from clew.runtime.log.run_log import start_state
 from clew.state import GraphState
 from tests.engine.graphs import RUN, Case, Skipped, cases, play_shuffled, quietly
 from tests.engine.nested import nested_cases

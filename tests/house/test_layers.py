@@ -38,9 +38,9 @@ runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
-runtime/updates
+runtime/inside runtime/updates
 runtime/inspection
-runtime/stored_runs
+runtime/child_runs runtime/replays runtime/stored_runs
 runtime/execution runtime/threads
 runtime/handles
 runtime/engine

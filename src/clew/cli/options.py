@@ -38,6 +38,12 @@ IdOption = Annotated[
     str | None, typer.Option("--run-id", metavar="RUN", help="Id of the new run. [default: generated]")
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or the beginning of one.")]
+PathOption = Annotated[
+    str | None,
+    typer.Option(
+        "--path", metavar="PATH", help="Look inside the run: at a child (ask#0!0) or a subgraph (sub#0)."
+    ),
+]
 
 
 @contextmanager

@@ -24,7 +24,7 @@ import msgspec
 from clew.engine.chain import apply_step
 from clew.engine.frame import Frame, Item
 from clew.engine.program import check_values, program_of
-from clew.engine.records import Deadline, Failure, Outcome, Start
+from clew.engine.records import Deadline, Failure, Outcome, Question, Start
 from clew.engine.working_state import WorkingState
 from clew.errors import MaxStepsError, NodeError, StalledError
 from clew.graph import Graph, Subgraph
@@ -156,6 +156,22 @@ def _across(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     crossed = decode(encode(dict(values), at=path, ordered=True))
     assert isinstance(crossed, dict)
     return crossed
+
+
+def ask(machine: Machine, item: Item, *questions: tuple[Any, str, str | None]) -> None:
+    """Open the questions of an item that has stopped, each with the suffix of its path and its position."""
+    for place, (question, about, position) in enumerate(questions):
+        number = len(machine.answers(item, about))
+        at = str(number) if position is None else position
+        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
+        item.frame.questions[(*item.order, place) if place else item.order] = asked
+        machine.outbox.append(asked)
+        if machine.options.listening:
+            machine.notify(
+                "interrupted", item, node=item.node.name, question=question, number=number, about=about
+            )
+    item.batch.stuck += 1
+    check_drained(machine, item.frame)
 
 
 def end(machine: Machine, frame: Frame) -> None:

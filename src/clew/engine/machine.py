@@ -238,7 +238,7 @@ class Machine:
         self.counters.executed += not cached
         kind = item.node.kind
         if kind == "interrupt":
-            self._ask(item, value)
+            frame_lifecycle.ask(self, item, (value, "", None))
         elif kind == "rescue":
             item.attempt -= 1  # it does not count
             self._settle(item, value, started, duration, failures=item.failures)
@@ -291,10 +291,17 @@ class Machine:
         else:
             self.fail(item, error, started, duration)
 
-    def ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        """Report that an item asked a question and stopped; `position` is by default after all answered ones."""
+    def ask(
+        self,
+        item: Item,
+        question: Any,
+        about: str = "",
+        position: str | None = None,
+        others: Sequence[tuple[Any, str, str]] = (),
+    ) -> None:
+        """Report that an item asked questions and stopped; `position` is by default after all answered ones."""
         if self._returns(item):
-            self._ask(item, question, about, position)
+            frame_lifecycle.ask(self, item, (question, about, position), *others)
 
     def _returns(self, item: Item) -> bool:
         """Mark an item as returned by its worker; return False if its result is no longer wanted."""
@@ -447,17 +454,6 @@ class Machine:
     ) -> None:
         """Report a failed attempt, after which a retry may follow; `inside` are failures within a subgraph item."""
         failed_attempts.give_up(self, item, error, started, duration, retry=retry, inside=inside)
-
-    def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        node, number = item.node.name, len(self.answers(item, about))
-        at = str(number) if position is None else position
-        asked = Question(item.path + about, node, question, item.step, number, at)
-        self.outbox.append(asked)
-        item.frame.questions[item.order] = asked
-        item.batch.stuck += 1
-        if self.options.listening:
-            self.notify("interrupted", item, node=node, question=question, number=number, about=about)
-        frame_lifecycle.check_drained(self, item.frame)
 
     # -- output ----------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from random import Random
     from uuid import UUID
 
+    from clew.graph.graph import Graph
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -78,6 +80,13 @@ class Context(Protocol):
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction on the store's database that commits together with the output of this node."""
+
+    def run(self, graph: Graph, values: Any = None, *, key: str | None = None) -> Any:
+        """Run a graph as a child of this run, and return its `RunResult`; an async node awaits it.
+
+        The child has its own chain in the same store. After a crash, the result of a finished child is used, and an
+        unfinished child is resumed. Its questions are questions of this run, and its failure is raised here.
+        """
 
     def record(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``fn`` and record the request and the response; resume and replay return the recorded response.

@@ -25,6 +25,7 @@ from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
+from clew.runtime.inside import forked
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.progress import showing
@@ -311,17 +312,19 @@ class Engine(StoredRuns):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         thread: str | None = None,
+        path: str | None = None,
         check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values.
 
-        With a `thread`, the new run becomes its head.
+        With a `thread`, the new run becomes its head. With `path`, start inside that run, with the inner graph.
         """
         hold = self._execution.new_hold(run_id)
-        stops, move = read_stops(self.graph, stop_before, stop_after), self._opener.move_of(thread)
-        opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner, move, stops)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        source = (self._opener, self._opener.move_of, parent, path)
+        opening = partial(forked, *source, step, values, thread, hold, stops)
         return self._execution.drive(hold, opening, check)
 
     async def afork(
@@ -333,6 +336,7 @@ class Engine(StoredRuns):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         thread: str | None = None,
+        path: str | None = None,
         check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
@@ -340,11 +344,8 @@ class Engine(StoredRuns):
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-
-        def opening() -> Session:
-            move = self._opener.move_of(thread)
-            return self._opener.forked(parent, step, values, hold.run_id, hold.owner, move, stops)
-
+        source = (self._opener, self._opener.move_of, parent, path)
+        opening = partial(forked, *source, step, values, thread, hold, stops)
         return await self._execution.adrive(hold, opening, check)
 
     def rerun(
@@ -415,12 +416,11 @@ class Engine(StoredRuns):
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
-        from clew.runtime.review.replay import Replayer
+        from clew.runtime.replays import replay
 
         if not isinstance(strict, bool):
             raise InputError(f"strict must be True or False, got {strict!r}")
-        log = self._opener.runs.open(run_id).whole()
-        return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
+        return replay(self._opener, self._settings, run_id, strict=strict)
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """`replay` on a thread, for use on an event loop."""

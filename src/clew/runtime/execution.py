@@ -26,6 +26,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.graph import Graph
 from clew.graph_warnings import with_this_line
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
@@ -81,6 +82,7 @@ class RunExecution:
         self.lease_renewer = LeaseRenewer(store, settings.lease) if store.encodes else None
         self._off_loop: OffLoop | None = None  # where methods on an event loop wait for the store
         self._waits: bool | None = None  # whether they ever have to; None while unknown
+        self._outer: RunExecution | None = None  # of a child: the execution of the run that contains it
 
     def close(self) -> None:
         """Stop renewing leases, and end the threads."""
@@ -96,10 +98,7 @@ class RunExecution:
     def stop(self, session: Session | None) -> None:
         """Cancel a session, from any thread."""
         if session is not None:
-            session.cancelled = True
-            wake = session.wake_driver
-            if wake is not None:
-                wake()
+            session.stop()
 
     def resumed(
         self,
@@ -131,6 +130,7 @@ class RunExecution:
             )
             if isinstance(found, Session):
                 hold.session = self._live[run_id] = found
+                found.accepts_changes = accept_changes
         finally:
             if self._resuming.get(mine) is hold:
                 del self._resuming[mine]
@@ -242,6 +242,8 @@ class RunExecution:
 
     def elsewhere(self) -> OffLoop | None:
         """Return where an event loop waits for the store; None if it never has to wait."""
+        if self._outer is not None:
+            return self._outer.elsewhere()
         if self._off_loop is None and self._waits is not False:
             is_quick = True
             try:
@@ -271,13 +273,33 @@ class RunExecution:
         self._live[session.run_id] = session
         if self.lease_renewer is not None:
             self.lease_renewer.add(session, session.fence)
-        session.thread = threading.get_ident()
+        session.thread, session.start_child = threading.get_ident(), self._start_child
         if session.listening:
             session.announce(
                 "run_started", session.start.step, graph=self._opener.graph.name, values=session.start.values
             )
 
+    def _start_child(self, session: Session, *call: Any) -> Any:
+        """Run a graph in a node of a session: `ctx.run`."""
+        from clew.runtime.child_runs import ChildRun
+
+        return ChildRun(self, session, *call).start()
+
+    def for_child(
+        self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
+    ) -> tuple[RunExecution, RunOpener, RunInspection]:
+        """Return what opens, drives and reads a child in the same store."""
+        opener = RunOpener(graph, self._store, settings, listeners)
+        opener.repository.child_of = child_of
+        inspection = RunInspection(self._store, opener, settings, listeners, self._live)
+        execution = RunExecution(self._store, opener, settings, inspection, self._live)
+        execution._outer = self
+        execution.lease_renewer = None  # who owns the outer run owns the child
+        return execution, opener, inspection
+
     def leave(self, session: Session) -> None:
+        if session.children is not None:
+            session.children.stop()  # those of abandoned threads
         if self.lease_renewer is not None:
             self.lease_renewer.remove(session)
         if self._live.get(session.run_id) is session:

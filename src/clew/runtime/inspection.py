@@ -17,6 +17,7 @@ from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
+from clew.runtime.inside import child_at, frame_at
 from clew.runtime.log.checkpoints import Checkpoint, History
 from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
@@ -73,14 +74,22 @@ class RunInspection:
         result.questions = tuple(log.questions)
         return result
 
-    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """Return the latest state of a run, or S(step); `step` can be a label."""
+    def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
+        """Return the latest state of a run, or S(step); `step` can be a label. `path` looks inside the run."""
+        if path is not None:
+            run_id, rest = child_at(self._opener.runs, run_id, path)
+            if rest:
+                return frame_at(self._opener.runs, run_id, rest).state(step)
         return self._opener.state(run_id, step)
 
-    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
+    def history(self, run_id: str, *, nested: bool = False, path: str | None = None) -> list[Checkpoint]:
         """Return a checkpoint for each S(k); with `nested`, the steps of subgraphs are under their items."""
         if not isinstance(nested, bool):
             raise InputError(f"nested must be True or False, got {nested!r}")
+        if path is not None:
+            run_id, rest = child_at(self._opener.runs, run_id, path)
+            if rest:
+                return frame_at(self._opener.runs, run_id, rest).history(nested=nested)
         run = self._opener.runs.open(run_id)
         log = run.whole()
         return History(log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested))
@@ -110,10 +119,14 @@ class RunInspection:
             Listeners(self._listeners).send(event)
         return next(c for c in self.history(run_id) if c.step_id == number)
 
-    def why(self, run_id: str, target: str) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why."""
+    def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
+        """Explain why a node ran last, or which node wrote a value and why. `path` looks inside the run."""
         if not isinstance(target, str):
             raise InputError(f"target must be the name of a node or of a value, got {target!r}")
+        if path is not None:
+            run_id, rest = child_at(self._opener.runs, run_id, path)
+            if rest:
+                return frame_at(self._opener.runs, run_id, rest).why(target)
         run = self._opener.runs.open(run_id)
         log = run.whole()
         story = lineage_of(log, lambda parent: self._opener.runs.open(parent).whole())
@@ -153,11 +166,13 @@ class RunInspection:
             past=lambda node: chain.last_run(node, number),
         )
 
-    def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status."""
+    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
         if status is not None and status not in get_args(Status):
             raise InputError(f"status must be one of {', '.join(get_args(Status))}, got {status!r}")
-        return self._opener.runs.rows(status)
+        if not isinstance(children, bool):
+            raise InputError(f"children must be True or False, got {children!r}")
+        return self._opener.runs.rows(status, of=None if children else "")
 
     def delete(self, run_id: str) -> None:
         """Delete a run. Raise RunOwnedError if it has a living owner."""

@@ -201,7 +201,7 @@ class RunOpener(Ownership):
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
         state = self._known(state.rooted(), parent)
-        state = self._with(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
+        state = self.with_values(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops)
 
@@ -226,7 +226,7 @@ class RunOpener(Ownership):
             warn(f"run {parent!r} was changed by hand in step {steps}; the rerun drops these changes")
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
-            state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")
+            state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
             session = self._from_state(state, run_id, log.row.parent, None, rule, owner=owner, stops=stops)
         else:
             start = self._known(start, parent)
@@ -245,7 +245,7 @@ class RunOpener(Ownership):
             warn(f"run {parent!r} has values that this graph no longer has; the new run drops {lost}")
         return known
 
-    def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
+    def with_values(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """Return a state with changed values, after checking them against the schema."""
         return state if values is None else state.set_multiple(checked_values(self.graph, values, what))
 

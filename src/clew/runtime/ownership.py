@@ -2,13 +2,16 @@
 
 Every claim uses a new owner name, so two threads of a program, or a process and its fork, are two owners. If the store
 fails while a run is released, this process remembers the name and claims the run under it next time.
+
+Who owns a run owns its children. A child is claimed with a lease of 0 seconds, so the next owner of the run can claim
+it at once, and the writes of the previous owner are rejected.
 """
 
 from __future__ import annotations
 
 import os
 
-from clew.errors import ClewError, StoreError, UnknownRunError
+from clew.errors import ClewError, RunStateError, StoreError, UnknownRunError
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.settings import Settings
 from clew.stores import Store
@@ -33,7 +36,15 @@ class Ownership:
         return owner if process == os.getpid() else fresh_owner()
 
     def claim(self, run_id: str, owner: str = "") -> tuple[int, str]:
-        """Become the owner of a run; return the fence and the owner name. A memory store has no owners."""
+        """Become the owner of a run; return the fence and the owner name. A memory store has no owners.
+
+        Raises RunStateError for a child: it belongs to the owner of the run that contains it.
+        """
+        if self.repository.child_of is None and (row := self.store.row(run_id)).child_of is not None:
+            raise RunStateError(
+                f"run {run_id!r} is a child of run {row.child_of!r}, started at {row.place}; it is resumed, changed "
+                f"and deleted with that run, so use {row.child_of!r}"
+            )
         if not self.store.encodes:
             return 0, ""
         owner = owner or self.name_for(run_id)

@@ -41,7 +41,7 @@ def replays(
     strict: bool = True,
 ) -> Iterator[ReplayVerdict]:
     """Replay runs of a store, all of them by default, with `graph` or with the graphs that the project lists."""
-    for run_id in [row.run_id for row in store.rows()] if runs is None else runs:
+    for run_id in [row.run_id for row in store.rows(of="")] if runs is None else runs:
         try:
             row = store.row(run_id)
             found = graph if graph is not None else graph_for(row)[0]

@@ -28,21 +28,27 @@ class StoredRuns:
         """Return the result of a run so far, without running anything."""
         return self._inspection.result(run_id)
 
-    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """Return the latest state of a run, or S(step); `step` can be a label."""
-        return self._inspection.state(run_id, step)
+    def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
+        """Return the latest state of a run, or S(step); `step` can be a label.
 
-    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
-        """Return a checkpoint for each S(k); with `nested`, the steps of subgraphs are under their items."""
-        return self._inspection.history(run_id, nested=nested)
+        With `path`, the state is that of a child (``outer#0!0``) or of a subgraph (``sub#0``) inside the run.
+        """
+        return self._inspection.state(run_id, step, path=path)
+
+    def history(self, run_id: str, *, nested: bool = False, path: str | None = None) -> list[Checkpoint]:
+        """Return a checkpoint for each S(k), of the run or of what is inside it at `path`.
+
+        With `nested`, the steps of subgraphs are under their items.
+        """
+        return self._inspection.history(run_id, nested=nested, path=path)
 
     def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), by default the latest, a label."""
         return self._inspection.label_checkpoint(run_id, label, step=step)
 
-    def why(self, run_id: str, target: str) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why."""
-        return self._inspection.why(run_id, target)
+    def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
+        """Explain why a node ran last, or which node wrote a value and why; `path` looks inside the run."""
+        return self._inspection.why(run_id, target, path=path)
 
     def diff(self, a: str, b: str) -> RunDiff:
         """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
@@ -52,9 +58,9 @@ class StoredRuns:
         """Return the items that would run next at the latest state, or at S(step)."""
         return self._inspection.frontier(run_id, step)
 
-    def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status."""
-        return self._inspection.runs(status=status)
+    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
+        return self._inspection.runs(status=status, children=children)
 
     def delete(self, run_id: str) -> None:
         """Delete a run. Raise RunOwnedError if it has a living owner."""

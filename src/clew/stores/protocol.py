@@ -17,8 +17,10 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
   of 0 seconds has expired.
 - Large contents are stored once, by digest (hex SHA-256), as long as a run that references them exists.
 - An update that releases a run stores a census of its log in its row. It is valid until the next such update.
-- Nothing is deleted implicitly. A run that has a fork cannot be deleted (StoreError), and a run whose parent does not
-  exist cannot be created (UnknownRunError). If a fork and a deletion of its parent are concurrent, one of them fails.
+- Nothing is deleted implicitly, except that the children of a run are deleted with it, in one transaction. A run that
+  has a fork, or a child that has one, cannot be deleted (StoreError). A run whose parent does not exist, or that is a
+  child of a run that does not exist, cannot be created (UnknownRunError). If a creation and a deletion of the other run
+  are concurrent, one of them fails.
 - An unknown run id raises `UnknownRunError`, except in `release`, which callers use to clean up.
 - Returned objects do not change later. All methods are safe to call from several threads.
 - Ids, kinds and paths are text of any length. A store raises `StoreError` for text that it cannot store exactly (NUL,
@@ -93,6 +95,8 @@ class RunRow(msgspec.Struct):
     # the number of its entries, and "" to the n of the last step of the run itself (kind `OWN_STEP`, path "").
     census: Mapping[str, int] | None = None
     failures: tuple[Any, ...] = ()  # after reading: why and where it failed
+    child_of: str | None = None  # the run in which a node started this one
+    place: str = ""  # where in that run: the path of the item, "!" and the number of the call
 
 
 class ThreadMove(msgspec.Struct, frozen=True):
@@ -177,8 +181,9 @@ class Store(Protocol):
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raises UnknownRunError if it does not exist, StoreCorruptError if its row is damaged."""
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """Return all runs, or those with a status, in order of creation."""
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """Return all runs, or those with a status, in order of creation. With `of`, return only the children of that
+        run; with ``of=""`` only runs that are not children."""
 
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = ...
@@ -270,8 +275,8 @@ class Store(Protocol):
         """Delete the cached results of a node, or all; return how many there were."""
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. If it is the head of a thread, its parent becomes the head; without a parent, the thread is
-        deleted. Raises UnknownRunError if the run does not exist, StoreError if it has a fork."""
+        """Delete a run and its children. If it is the head of a thread, its parent becomes the head; without a parent,
+        the thread is deleted. Raises UnknownRunError if the run does not exist, StoreError if one has a fork."""
 
     def check(self) -> Iterator[str]:
         """Check all stored data and yield a sentence for each problem."""

@@ -22,11 +22,15 @@ from clew.stores.protocol import LogEntry, RunRow
 
 ROW = (
     "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, "
-    "start_digest, description, target, census, crc, origins.run FROM runs LEFT JOIN origins ON origins.run = runs.id"
+    "start_digest, description, target, child_of, place, census, crc, origins.run "
+    "FROM runs LEFT JOIN origins ON origins.run = runs.id"
 )
 """Selects the values for `read_row`."""
 
-COLUMNS = "run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error"
+COLUMNS = (
+    "run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error, "
+    "child_of, place"
+)
 """The columns of the table `runs` in the first result of `row_values`."""
 
 ORIGIN = "start, codes, start_digest, description, crc"
@@ -40,9 +44,32 @@ def row_values(row: RunRow) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     seed, codes = str(row.seed), msgspec.json.encode(row.codes).decode()
     values = (row.run_id, row.status, row.created, row.updated, row.graph, seed, row.parent, row.parent_step)
     of = (row.run_id, row.graph, row.start, seed, row.created, row.parent, row.parent_step)
-    crc = _row_checksum(*of, row.structure, codes, row.start_digest, row.description, row.target)
+    child = _child(row.child_of, row.place)
+    crc = _row_checksum(*of, row.structure, codes, row.start_digest, row.description, row.target, *child)
     origin = row.start, codes, row.start_digest, row.description, crc
-    return (*values, row.structure, row.target, row.error), origin
+    return (*values, row.structure, row.target, row.error, row.child_of, row.place), origin
+
+
+def _child(child_of: str | None, place: str) -> tuple[str, ...]:
+    """Return what the checksum of a row covers if the run is a child."""
+    return () if child_of is None else (child_of, place)
+
+
+def needed_by(row: RunRow) -> list[str]:
+    """Return the runs that a new run refers to: its parent, and the run that contains it."""
+    return [run_id for run_id in (row.parent, row.child_of) if run_id is not None]
+
+
+def selection(status: str | None, of: str | None) -> tuple[str, list[str]]:
+    """Return the condition of `Store.rows`, with `?` for each of its values, and the values."""
+    parts, values = list[str](), list[str]()
+    if status is not None:
+        parts.append("status = ?")
+        values.append(status)
+    if of is not None:
+        parts.append("child_of = ?" if of else "child_of IS NULL")
+        values += [of] if of else []
+    return f"WHERE {' AND '.join(parts)}" if parts else "", values
 
 
 def read_row(found: Sequence[Any]) -> RunRow:
@@ -55,13 +82,24 @@ def read_row(found: Sequence[Any]) -> RunRow:
             mistyped = mistyped or f"its {name} is {text}"
             values[place] = text if replacement is _TEXT_OF_VALUE else replacement
     run_id, graph, start, seed, _, created, _, parent, parent_step, _, structure, codes, *more = values
+    *more, child_of, place = more
     damage = ""
     if origin is None:
         damage = "its initial state is missing"
     else:
         try:
             matches = crc == _row_checksum(
-                run_id, graph, start, seed, created, parent, parent_step, structure, codes, *more
+                run_id,
+                graph,
+                start,
+                seed,
+                created,
+                parent,
+                parent_step,
+                structure,
+                codes,
+                *more,
+                *_child(child_of, place),
             )
         except UnicodeError:
             matches = False
@@ -76,6 +114,7 @@ def read_row(found: Sequence[Any]) -> RunRow:
         values[3], values[11] = 0, {}
     row = RunRow(*values[:12])
     row.start_digest, row.description, row.target = more
+    row.child_of, row.place = child_of, place
     row.census = counts
     row.damage = damaged_row(str(run_id), damage) if damage else ""
     return row
@@ -96,7 +135,7 @@ def _short(value: Any) -> str:
 
 _TEXT_OF_VALUE = object()
 
-# For each value that `ROW` selects, up to the target: its name, a check of its type, and what replaces another type.
+# For each value that `ROW` selects, up to the place: its name, a check of its type, and what replaces another type.
 _TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
     ("id", _is_text, _TEXT_OF_VALUE),
     ("graph", _is_text, ""),
@@ -113,6 +152,8 @@ _TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
     ("first digest", _is_text, ""),
     ("description", _is_text, ""),
     ("target", _is_text, ""),
+    ("outer run", lambda value: value is None or type(value) is str, None),
+    ("place", _is_text, ""),
 )
 
 

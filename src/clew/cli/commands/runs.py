@@ -27,6 +27,9 @@ def runs(
             "--status", metavar="STATUS", help=f"List only runs with this status: {', '.join(STATUSES)}."
         ),
     ] = None,
+    children: Annotated[
+        bool, typer.Option("--children", help="Also list children: runs that a node of another run started.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -36,12 +39,14 @@ def runs(
     Examples:
       clew runs
       clew runs --status failed --json
+      clew runs --children
     """
     if status is not None and status not in STATUSES:
         raise CommandError(f"unknown status {status!r}", f"use one of {', '.join(STATUSES)}")
     with store_at(store) as opened:
-        found = [row_json(opened, row) for row in opened.rows(status)]
-        times = [local_time(row.updated) for row in opened.rows(status)]
+        rows = opened.rows(status, of=None if children else "")
+        found = [row_json(opened, row) for row in rows]
+        times = [local_time(row.updated) for row in rows]
     if as_json:
         say_json(found)
     elif not found:
@@ -84,6 +89,8 @@ def row_json(store: Store, row: RunRow) -> dict[str, Any]:
         "updated": time_json(row.updated),
         "parent": row.parent,
         "parent_step": row.parent_step,
+        "child_of": row.child_of,
+        "place": row.place,
         "error": None if error is None else error_json(error),
     }
 
@@ -93,4 +100,6 @@ def _remark(row: dict[str, Any]) -> str:
         return str(
             row["error"]["type"].rpartition(":")[2] + ": " + row["error"]["message"].partition("\n")[0]
         )
+    if row["child_of"] is not None:
+        return f"child of {row['child_of']} at {row['place']}"
     return f"fork of {row['parent']} at step {row['parent_step']}" if row["parent"] is not None else ""

@@ -10,7 +10,7 @@ import typer
 from clew import Checkpoint
 from clew.cli.commands.fork import step_of
 from clew.cli.commands.runs import row_json
-from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
+from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
 from clew.cli.run_output import say_failures
 from clew.error_text import line_of
@@ -35,6 +35,7 @@ def show(
         ),
     ] = None,
     nested: Annotated[bool, typer.Option("--nested", help="Also show the steps of subgraphs.")] = False,
+    path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -44,12 +45,13 @@ def show(
     Examples:
       clew show flow-1a2b3c
       clew show flow-1a2b3c --step 3
+      clew show flow-1a2b3c --path 'ask#0!0'
       clew show flow-1a2b3c --json
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
         engine = inspector(opened)
-        chain = engine.history(row.run_id, nested=nested)
+        chain = engine.history(row.run_id, nested=nested, path=path)
         about = row_json(opened, row)
         if step is not None:
             chain = [_find(row.run_id, chain, step_of(step))]
@@ -59,12 +61,14 @@ def show(
         if step is not None:
             _say_state(chain[0])
             return 0
+        if path is not None:
+            say_line(f"{path} in run {row.run_id}: {count(chain[-1].step_id, 'step')}")
+            say_table(_TITLES, _collected(chain))
+            return 0
         of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
         say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
-        rows: list[tuple[str, ...]] = []
-        _collect(chain, rows, "")
-        say_table(("step", "time", "label", "items", "values"), rows)
+        say_table(_TITLES, _collected(chain))
         failures = opened_row(row).failures
         say_failures(failures)
         if about["error"] is not None and not failures:  # the row is damaged
@@ -75,6 +79,15 @@ def show(
             following = [item.path for item in chain[-1].frontier]
             say_line(f"paused before: {items_text(following) or 'the end'}")
     return 0
+
+
+_TITLES = ("step", "time", "label", "items", "values")
+
+
+def _collected(chain: list[Checkpoint]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    _collect(chain, rows, "")
+    return rows
 
 
 def _find(run_id: str, chain: list[Checkpoint], step: int | str | None) -> Checkpoint:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
+from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import say, say_json
 
 
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
 def why(
     run: RunArgument,
     value: Annotated[str, typer.Argument(metavar="NAME", help="Name of a value or a node.")],
+    path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -27,10 +28,11 @@ def why(
     \b
     Examples:
       clew why flow-1a2b3c answer
+      clew why flow-1a2b3c answer --path 'ask#0!0'
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
-        found = inspector(opened).why(row.run_id, value)
+        found = inspector(opened).why(row.run_id, value, path=path)
     if as_json:
         say_json(msgspec.to_builtins(found))
     else:

@@ -23,6 +23,7 @@ from clew.runtime.calls.transaction import StoreTransaction
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from clew.graph import Graph
     from clew.runtime.calls.host import Host
 
 
@@ -115,6 +116,14 @@ class RunContext:
         transaction = StoreTransaction()
         yield transaction
         self._host.transact(self._item, self.attempt, transaction.statements)
+
+    def run(self, graph: Graph, values: Any = None, *, key: str | None = None) -> Any:
+        if self.cancelled:
+            raise RunCancelledError(
+                f"node {self._item.node.name!r} at {self.path} called ctx.run after its attempt ended; the attempt "
+                f"timed out or the run was cancelled, so the child was not started"
+            )
+        return self._host.run_child(self._item, self.attempt, self._scope().within(), graph, values, key)
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if type(name) is not str or not name or name.startswith("clew."):

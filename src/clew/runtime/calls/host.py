@@ -18,6 +18,7 @@ from clew.runtime.calls.scopes import Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
+    from clew.graph import Graph
     from clew.runtime.clock import Clock
     from clew.runtime.log.writer import LogWriter
     from clew.runtime.settings import Settings
@@ -48,6 +49,7 @@ class RecordingHost(Protocol):
     clock: Clock
     writer: LogWriter
     off_loop: Any  # threads that wait for the store; None without an event loop
+    cancelled: bool
 
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event to the listeners."""
@@ -83,6 +85,12 @@ class Host:
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """Implement `ctx.sleep`; a plain host does not wait."""
         return SLEPT
+
+    def run_child(
+        self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
+    ) -> Any:
+        """Implement `ctx.run`; an async node gets an awaitable."""
+        raise NotImplementedError
 
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
         """Take statements of `ctx.transaction`; a plain host discards them."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.frame import Item
-from clew.errors import EncodeError, StoreCorruptError, StoreError
+from clew.errors import EncodeError, RunCancelledError, StoreCorruptError, StoreError
 from clew.runtime.calls.ambiguity import Made, check, place_text
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, question_of
@@ -149,7 +149,8 @@ class Recorder:
             with scope:
                 response = fn(*args, **kwargs)
         except Exception as error:
-            self._keep(call, None, error)
+            if not self._is_cancellation(error):
+                self._keep(call, None, error)
             raise
         except BaseException as error:
             if question_of(error) is not None:
@@ -170,6 +171,20 @@ class Recorder:
         """Return whether a recorded exception belongs to this resumption."""
         return call.resumption == self._resumption
 
+    def _is_cancellation(self, error: Exception) -> bool:
+        """Return whether a call ended because the run was cancelled; a resumed run makes it again."""
+        return self._session.cancelled and type(error) is RunCancelledError
+
+    def failures(self, item: Item, place: Place, name: str, request: Request) -> int:
+        """Return how often this call of an item was recorded as failed."""
+        return sum(
+            call.error is not None
+            and call.place == place
+            and call.name == name
+            and same(call.request, request)
+            for call in self._history(item).calls
+        )
+
     async def _acall(self, call: _PendingCall, fn: Callable[..., Any]) -> Any:
         settled = self._start(call)
         if settled:
@@ -186,7 +201,8 @@ class Recorder:
             with call.scope:
                 response = await awaitable
         except Exception as error:
-            await self._akeep(call, None, error)
+            if not self._is_cancellation(error):
+                await self._akeep(call, None, error)
             raise
         except BaseException as error:
             if question_of(error) is not None:
@@ -378,6 +394,15 @@ async def _again(call: RecordedCall) -> Any:
     if call.error is not None:
         raise call.error
     return call.response
+
+
+def now(recorded: Any) -> Any:
+    """Return the response in an awaitable that `answer` returned; it never waits."""
+    try:
+        recorded.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("a recorded call waits")
 
 
 def is_async(fn: Callable[..., Any]) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -24,7 +25,8 @@ from clew.runtime.log.call_records import Place
 class Asking(BaseException):
     """Unwinds a node that asks a question. A BaseException, so that `except Exception` in the node does not catch it.
 
-    `about` is set for questions about a call of the item. `refusal` is set if another task asks in the same scope.
+    `about` is set for questions about a call of the item, and of a child. `others` are more questions of that child,
+    each with its `about` and position. `refusal` is set if another task asks in the same scope.
     """
 
     def __init__(self, question: Any, about: str = "", position: str | None = None) -> None:
@@ -32,6 +34,7 @@ class Asking(BaseException):
         self.question = question
         self.about = about
         self.position = position
+        self.others: Sequence[tuple[Any, str, str]] = ()
         self.refusal: NodeError | None = None
 
 

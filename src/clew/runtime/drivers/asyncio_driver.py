@@ -53,6 +53,7 @@ class AsyncioDriver:
         self._driver: asyncio.Task[Any] | None = None
         self._began = 0.0  # start of the inline call
         self._limit: float | None = None  # timeout of the inline call
+        self._inline: tuple[Item, int] | None = None  # the attempt of the inline call
         self._interrupted = (
             False  # this driver cancelled the inline call: it timed out, or the run was cancelled
         )
@@ -204,7 +205,7 @@ class AsyncioDriver:
             return
         own = session.timeout_of(item)
         limit = _NEVER if own is None else own
-        self._began, self._limit = began, limit
+        self._began, self._limit, self._inline = began, limit, (item, item.attempt)
         self._watch(began + limit)
         try:
             value = session.call(item)
@@ -250,6 +251,10 @@ class AsyncioDriver:
             self._wake()
             return
         deadline = self._began + self._limit
+        children = self._session.children
+        if children is not None and self._inline is not None:
+            self._limit += children.owed(self._inline)
+            deadline = self._began + self._limit
         if self._session.clock.monotonic() >= deadline:
             self._interrupt()
         else:
@@ -343,6 +348,8 @@ class AsyncioDriver:
         when = session.next_timer()
         if clock.virtual:
             await self._wait_virtual()
+        elif session.cancelled:
+            return  # since the driver last looked, while it waited for the store
         elif when is None or when > clock.monotonic():
             self._wakeup = self._loop.create_future()
             if when is not None:

@@ -82,9 +82,6 @@ class LeaseRenewer:
                     self._renew(session, fence)
                 except (RunOwnedError, UnknownRunError) as error:
                     session.lost = error
-                    session.cancelled = True
-                    wake = session.wake_driver
-                    if wake is not None:
-                        wake()
+                    session.stop()
                 except Exception:
                     continue  # the store may recover before the lease expires; otherwise the next commit fails

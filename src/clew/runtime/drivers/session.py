@@ -8,11 +8,8 @@ functions and passes their results to the machine. Results of attempts that have
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import CoroutineType
@@ -24,15 +21,14 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, StoreUnavailableError
+from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, RunError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import ResultCache
 from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
-from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.publisher import publish
-from clew.runtime.drivers.timers import Timer, matters, slept
+from clew.runtime.drivers.timers import TimedHost, Timer, matters, slept
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.call_records import Recall
 from clew.runtime.log.metrics import Measured, Totals
@@ -42,8 +38,9 @@ from clew.stores import Statement
 if TYPE_CHECKING:
     import asyncio
 
+    from clew.graph import Graph
     from clew.runtime.calls.reuse import ResultReuse
-    from clew.runtime.drivers.executor_queue import QueuedAttempts
+    from clew.runtime.calls.scopes import Scope
     from clew.runtime.drivers.off_loop import OffLoop
     from clew.runtime.drivers.sleep import SleepingNodes
     from clew.runtime.log.writer import LogWriter
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
 _PLAIN_RECORDS = {SingleItemStep, Step, FinishedItem}  # the most frequent, written as they are
 
 
-class Session(Host):
+class Session(TimedHost):
     """One resumption of a run, while it executes."""
 
     start: GraphState = GraphState()
@@ -72,11 +69,13 @@ class Session(Host):
     measured = 0  # number of the `Measured` record of this resumption
     heard_by: Listener | None = None  # added by a handle
     reuse: ResultReuse | None = None
-    queued_attempts: QueuedAttempts | None = None  # attempts on an executor with a queue
     sleeping_nodes: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
     emitted = 0  # number of the last published data
     off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
+    outer: Session | None = None  # of a child: the session whose node started it
+    start_child: Callable[..., Any] | None = None  # implements `ctx.run`
+    accepts_changes = False  # a resumed child may have another structure
     _recorder: Recorder | None = None
 
     def __init__(
@@ -94,9 +93,6 @@ class Session(Host):
         super().__init__(run_id, machine, settings)
         self._recall = recall
         self._resumption = resumption  # None if the run is new
-        self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps
-        self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with their own timeout
-        self._deadlines: deque[tuple[float, Item, int]] = deque()
         self._held: dict[str, tuple[float, float]] = {}  # path -> due time and delay of the next attempt
         self.writer = writer
         self._listeners = listeners
@@ -104,7 +100,6 @@ class Session(Host):
         self._new_events: list[Event] = []
         self._unsent: list[Event] = []  # until their records are in the store
         self._lock = threading.Lock()
-        self._numbers = itertools.count()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
         self.cache_keys: dict[Item, str] = {}  # of running cached nodes
@@ -189,6 +184,17 @@ class Session(Host):
         value = super().call(item, attempt)
         return await value if isawaitable(value) else value
 
+    def run_child(
+        self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
+    ) -> Any:
+        """Implement `ctx.run`."""
+        if self.start_child is None:
+            raise RunError(
+                f"node {item.node.name!r} at {item.path} calls ctx.run, which a check cannot simulate; check the inner "
+                f"graph by itself, and replace the call in the outer one"
+            )
+        return self.start_child(self, item, attempt, scope, graph, values, key)
+
     def before_effects(self, item: Item) -> tuple[Any, ...]:
         """Make earlier records durable and resolve ambiguous calls before a node with side effects is called.
 
@@ -220,6 +226,8 @@ class Session(Host):
                     if item.node.is_called_again:  # its outcome does not settle the intent
                         self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
+                    if self.children is not None:
+                        self.children.forget((item, attempt))
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """Take the exception of an attempt; discard it if the attempt has ended."""
@@ -228,9 +236,11 @@ class Session(Host):
             return  # the node noticed the cancellation: the run is cancelled, not failed
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
+            if self.children is not None:
+                self.children.forget((item, attempt))
         if type(error) is Asking:
             if error.refusal is None:
-                self.machine.ask(item, error.question, error.about, error.position)
+                self.machine.ask(item, error.question, error.about, error.position, error.others)
                 return
             error = error.refusal
         self.machine.fail(item, error, started, duration)
@@ -251,7 +261,7 @@ class Session(Host):
         if timer.kind == "retry":
             self.machine.wake(item)
             return False
-        if not matters(timer) or self._is_early(timer):
+        if not matters(timer) or self.is_early(timer):
             return False
         self.machine.expire(
             item,
@@ -266,26 +276,6 @@ class Session(Host):
 
     # -- timers ------------------------------------------------------------------------------------------
 
-    def at(self, when: float, timer: Timer) -> None:
-        """Set a timer."""
-        heapq.heappush(self.timers, (when, next(self._numbers), timer))
-
-    def forget(self, timer: Timer) -> None:
-        """Remove a timer."""
-        self.timers = [entry for entry in self.timers if entry[2] is not timer]
-        heapq.heapify(self.timers)
-
-    def watch(self, item: Item) -> None:
-        """Set the deadline of an attempt that is starting.
-
-        Deadlines of the default timeout are in the order of the starts, so a queue is enough; it is faster than a heap.
-        """
-        own = item.node.policy.timeout
-        if own is not None:
-            self._set_deadline(item, item.attempt, own)
-        elif self.settings.default_node_timeout is not None:
-            self._deadlines.append((self.clock.monotonic(), item, item.attempt))
-
     def hold(self, due: Mapping[str, tuple[float, float]]) -> None:
         """Delay items of an earlier session until their next attempt is due."""
         if due:
@@ -296,48 +286,6 @@ class Session(Host):
         """Use results of another run where they are still valid."""
         self.reuse = reuse
         self.take = self._take
-
-    def _set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
-        timer = Timer("deadline", item, attempt, seconds)
-        heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
-
-    def _is_early(self, timer: Timer) -> bool:
-        """Return whether an attempt has time left because it waited in a queue; if so, set its deadline again."""
-        assert timer.item is not None
-        if self.queued_attempts is None:
-            return False
-        now = self.clock.monotonic()
-        deadline = self.queued_attempts.deadline((timer.item, timer.attempt), timer.limit, now)
-        if deadline > now:
-            heapq.heappush(self._own_deadlines, (deadline, next(self._numbers), timer))
-        return deadline > now
-
-    def next_timer(self) -> float | None:
-        """Return the time of the next timer that still matters, or None."""
-        limit = self.settings.default_node_timeout
-        deadlines = self._deadlines
-        while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
-            deadlines.popleft()
-        own = self._own_deadlines
-        while own and not matters(own[0][2]):
-            heapq.heappop(own)
-        times = [timers[0][0] for timers in (own, self.timers) if timers]
-        if deadlines and limit is not None:
-            times.append(deadlines[0][0] + limit)
-        return min(times, default=None)
-
-    def due_timers(self) -> list[Timer]:
-        """Remove and return the timers that are due."""
-        now = self.clock.monotonic()
-        found: list[Timer] = []
-        limit = self.settings.default_node_timeout
-        while limit is not None and self._deadlines and self._deadlines[0][0] + limit <= now:
-            _, item, attempt = self._deadlines.popleft()
-            found.append(Timer("deadline", item, attempt, limit))
-        for timers in (self._own_deadlines, self.timers):
-            while timers and timers[0][0] <= now:
-                found.append(heapq.heappop(timers)[2])
-        return found
 
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
         """Take statements of an attempt, which are committed if it succeeds; check that the database accepts them."""
@@ -368,6 +316,8 @@ class Session(Host):
         """Make earlier records durable, as configured, and check that this process owns the run. From any thread."""
         if self.lost is not None:
             raise self.lost
+        if self.outer is not None:
+            self.outer.before_call()  # who owns the outer run owns its children
         if self.is_overdue:
             assert self.renew is not None
             try:
@@ -396,6 +346,8 @@ class Session(Host):
     @property
     def is_overdue(self) -> bool:
         """Return whether the lease may have expired."""
+        if self.outer is not None:
+            return self.outer.is_overdue
         return self.renew is not None and time.monotonic() - self.renewed > self.settings.lease
 
     def listen(self, listener: Listener) -> None:
@@ -407,13 +359,17 @@ class Session(Host):
         if kind == "emitted" and self.settings.publish and self.writer.encodes and item.live:
             data["number"] = publish(self, item, **data)
         if self._listeners:
-            now, data = self.clock.time(), {"node": item.node.name, **data}
-            with self._lock:
-                self._new_events.append(Event(kind, self.run_id, item.step, item.path, now, data))
-            if threading.get_ident() == self.thread:
-                self._flush_all()  # send a chunk of an inline node now, not when the node ends
-            elif self.wake_driver is not None:
-                self.wake_driver()
+            about = {"node": item.node.name, **data}
+            self.relay(Event(kind, self.run_id, item.step, item.path, self.clock.time(), about))
+
+    def relay(self, event: Event) -> None:
+        """Send an event of a running node, or of its child, to the listeners, from any thread."""
+        with self._lock:
+            self._new_events.append(event)
+        if threading.get_ident() == self.thread:
+            self._flush_all()  # send a chunk of an inline node now, not when the node ends
+        elif self.wake_driver is not None:
+            self.wake_driver()
 
     def flush(self) -> None:
         """Pass the output of the machine to the log, the timers and the listeners."""
@@ -442,7 +398,7 @@ class Session(Host):
                 notices.append(record)
                 continue
             if isinstance(record, Deadline):
-                self._set_deadline(record.item, record.attempt, record.seconds)
+                self.set_deadline(record.item, record.attempt, record.seconds)
                 continue
             if isinstance(record, Retry):
                 item = record.item
@@ -480,6 +436,14 @@ class Session(Host):
     @property
     def listening(self) -> bool:
         return bool(self._listeners)
+
+    def stop(self) -> None:
+        """Cancel the run and its children, from any thread."""
+        self.cancelled = True
+        if (wake := self.wake_driver) is not None:
+            wake()
+        if self.children is not None:
+            self.children.stop()
 
     def status(self) -> Status:
         """Return the status of the run after the driver has stopped."""

@@ -1,17 +1,26 @@
-"""Timers of a session: retries, deadlines of attempts, and sleeps."""
+"""Timers of a session: retries, deadlines of attempts, and sleeps.
+
+The time that an attempt waits in the queue of an executor, or for a child, does not count towards its timeout. When its
+deadline comes, the deadline moves by that time.
+"""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.frame import Item
-from clew.runtime.calls.host import SLEPT
+from clew.runtime.calls.host import SLEPT, Host
 
 if TYPE_CHECKING:
+    from clew.runtime.drivers.child_sessions import ChildSessions
+    from clew.runtime.drivers.executor_queue import QueuedAttempts
     from clew.runtime.drivers.session import Session
 
 
@@ -29,6 +38,83 @@ def matters(timer: Timer) -> bool:
     """Return whether the attempt of a deadline is still running."""
     item = timer.item
     return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
+
+
+class TimedHost(Host):
+    """A host with timers."""
+
+    queued_attempts: QueuedAttempts | None = None  # attempts on an executor with a queue
+    children: ChildSessions | None = None  # None until the first child starts
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps
+        self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with their own timeout
+        self._deadlines: deque[tuple[float, Item, int]] = deque()
+        self._numbers = itertools.count()
+
+    def at(self, when: float, timer: Timer) -> None:
+        """Set a timer."""
+        heapq.heappush(self.timers, (when, next(self._numbers), timer))
+
+    def forget(self, timer: Timer) -> None:
+        """Remove a timer."""
+        self.timers = [entry for entry in self.timers if entry[2] is not timer]
+        heapq.heapify(self.timers)
+
+    def watch(self, item: Item) -> None:
+        """Set the deadline of an attempt that is starting.
+
+        Deadlines of the default timeout are in the order of the starts, so a queue is enough; it is faster than a heap.
+        """
+        own = item.node.policy.timeout
+        if own is not None:
+            self.set_deadline(item, item.attempt, own)
+        elif self.settings.default_node_timeout is not None:
+            self._deadlines.append((self.clock.monotonic(), item, item.attempt))
+
+    def set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
+        """Set the deadline of an attempt with its own timeout."""
+        timer = Timer("deadline", item, attempt, seconds)
+        heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
+
+    def is_early(self, timer: Timer) -> bool:
+        """Return whether an attempt has time left because it waited in a queue or for a child; if so, set it again."""
+        assert timer.item is not None
+        attempt, now = (timer.item, timer.attempt), self.clock.monotonic()
+        deadline = now if self.children is None else now + self.children.owed(attempt)
+        if deadline == now and self.queued_attempts is not None:
+            deadline = self.queued_attempts.deadline(attempt, timer.limit, now)
+        if deadline > now:
+            heapq.heappush(self._own_deadlines, (deadline, next(self._numbers), timer))
+        return deadline > now
+
+    def next_timer(self) -> float | None:
+        """Return the time of the next timer that still matters, or None."""
+        limit = self.settings.default_node_timeout
+        deadlines = self._deadlines
+        while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
+            deadlines.popleft()
+        own = self._own_deadlines
+        while own and not matters(own[0][2]):
+            heapq.heappop(own)
+        times = [timers[0][0] for timers in (own, self.timers) if timers]
+        if deadlines and limit is not None:
+            times.append(deadlines[0][0] + limit)
+        return min(times, default=None)
+
+    def due_timers(self) -> list[Timer]:
+        """Remove and return the timers that are due."""
+        now = self.clock.monotonic()
+        found: list[Timer] = []
+        limit = self.settings.default_node_timeout
+        while limit is not None and self._deadlines and self._deadlines[0][0] + limit <= now:
+            _, item, attempt = self._deadlines.popleft()
+            found.append(Timer("deadline", item, attempt, limit))
+        for timers in (self._own_deadlines, self.timers):
+            while timers and timers[0][0] <= now:
+                found.append(heapq.heappop(timers)[2])
+        return found
 
 
 def slept(session: Session, item: Item, attempt: int, seconds: float) -> Awaitable[None]:

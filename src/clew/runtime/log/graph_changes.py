@@ -16,9 +16,10 @@ from clew.runtime.log.fingerprints import (
     kept_codes,
     structure_of,
 )
+from clew.runtime.log.frames import graph_at
 from clew.runtime.log.records import AcceptedChanges, Filled
 from clew.runtime.log.run_checks import check_nodes
-from clew.runtime.log.run_log import RunLog, fill, graph_at
+from clew.runtime.log.run_log import RunLog, fill
 from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults
 
 

@@ -138,9 +138,9 @@ class RunReader:
             raise StoreCorruptError(row.damage)
         return StoredRun(self, row)
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """List all runs. The `error` of a run with a damaged row is a StoreCorruptError."""
-        rows = [opened_row(row, classes=self.classes) for row in self.store.rows(status)]
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """List runs, as `Store.rows` does. The `error` of a run with a damaged row is a StoreCorruptError."""
+        rows = [opened_row(row, classes=self.classes) for row in self.store.rows(status, of=of)]
         for row in rows:
             if row.damage:
                 row.error = StoreCorruptError(row.damage)

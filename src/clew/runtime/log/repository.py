@@ -48,6 +48,8 @@ _MORE = 8  # and it does if a fraction of 1/8 of its steps have been added since
 class RunRepository:
     """The runs of one graph in one store."""
 
+    child_of: tuple[str, str] | None = None  # of children: the run that contains them, and their place
+
     def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self._graph = graph
         self._store = store
@@ -99,6 +101,8 @@ class RunRepository:
             description=graph,
             target=target,
         )
+        if self.child_of is not None:
+            row.child_of, row.place = self.child_of
         if not self._store.encodes:
             self._store.create(row, thread=thread)
             return 0

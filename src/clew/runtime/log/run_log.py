@@ -27,11 +27,12 @@ from clew.engine.records import (
     Withdrawn,
 )
 from clew.engine.stops import Stops
-from clew.errors import InputError, RunStateError, UnknownRunError
+from clew.errors import RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.checkpoints import Checkpoint, Origin
 from clew.runtime.log.fingerprints import conflict_rule
+from clew.runtime.log.frames import check_answer, graph_at, is_interrupt
 from clew.runtime.log.metrics import Measured, Totals, lifetime
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
@@ -107,7 +108,7 @@ class RunLog(msgspec.Struct):
         for path in given:
             if path not in asked:
                 raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {open_questions}")
-            _check_answer(graph, path, given[path])
+            check_answer(graph, path, given[path])
         if (
             self.row.status == "waiting" and asked and not given
         ):  # otherwise its process died right after the answer
@@ -136,7 +137,7 @@ class RunLog(msgspec.Struct):
             first = 0 if self.weight else self.start.step
         inner = [o for _, steps in self.frames.values() for step in steps for o in step.outcomes]
         known = self.outcomes()
-        asking = sum(_is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
+        asking = sum(is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
         return lifetime(
             self.start.step + len(self.steps) - first,
             self.steps,
@@ -273,35 +274,6 @@ class RunLog(msgspec.Struct):
                         self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
                     )
         return found
-
-
-def graph_at(graph: Graph, prefix: str) -> Graph:
-    """Return the graph of the frame at `prefix`, without outer bindings: they do not affect digests."""
-    for part in prefix.split("/")[:-1]:
-        inside = graph.nodes[part.partition("#")[0]].subgraph
-        assert inside is not None
-        graph = inside.graph
-    return graph
-
-
-def _is_interrupt(graph: Graph, path: str) -> bool:
-    inside, _, last = path.rpartition("/")
-    node = graph_at(graph, f"{inside}/" if inside else "").nodes.get(last.partition("#")[0])
-    return node is not None and node.kind == "interrupt"
-
-
-def _check_answer(graph: Graph, path: str, answer: Any) -> None:
-    """Raise InputError if the state schema rejects an answer, while the question is still open."""
-    inside, _, last = path.rpartition("/")
-    graph = graph_at(graph, f"{inside}/") if inside else graph
-    node, schema = graph.nodes[last.partition("#")[0]], graph.schema
-    if node.kind == "interrupt" and schema is not None:
-        try:
-            schema.validate_update(node.outputs[0], answer)
-        except ValueError as error:
-            raise InputError(
-                f"the answer to {path!r} does not match {node.outputs[0]!r}: {error}; answer again"
-            ) from error
 
 
 def with_accepted(row: RunRow, accepted: AcceptedChanges) -> RunRow:
@@ -451,7 +423,7 @@ class _Collected:
         }
         log.answered = {path: numbered[max(numbered)].time for path, numbered in self.answers.items()}
         for path, question in list(log.asked.items()):
-            item = path.partition("!")[0]  # a question about an ambiguous call has the path item!call
+            item = path.partition("!")[0]  # the path of a question about a call or of a child is item!call...
             is_over = item in self.done or item in log.finished
             if is_over or question.number < len(log.answers.get(path, ())):
                 del log.asked[path]

@@ -70,6 +70,8 @@ class RunForm(msgspec.Struct, forbid_unknown_fields=True):
     latest: bool
     open_ios: list[Json]
     digest: str
+    place: str = ""  # of a child
+    children: list[Json] = []  # the documents of its children
 
 
 class Document(msgspec.Struct, forbid_unknown_fields=True):

@@ -12,6 +12,8 @@ item whose update a reducer rejected has to return. Of a rescued item, neither t
 
 Custom reducers are not called, because steps contain their results. A changed reducer is a difference by itself.
 
+A child is replayed in the same way, against its own log. The node gets the recorded result even if the child differs.
+
 An unfinished run is replayed as far as it was recorded. In a completed run, an item without a recording is a
 difference. Its outcome is unknown, so the replay follows the chain only up to its step.
 """
@@ -19,7 +21,7 @@ difference. Its outcome is unknown, so the replay follows the chain only up to i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -39,97 +41,20 @@ from clew.errors import (
     EncodeError,
     MutationError,
     NodeTimeoutError,
-    ReplayMismatchError,
-    ReplayMissingError,
 )
 from clew.graph import Send
-from clew.runtime.calls.ambiguity import place_text
 from clew.runtime.calls.arguments import unbuilt_input
-from clew.runtime.calls.host import Host
-from clew.runtime.calls.recorder import OWN, ItemCalls, answer
-from clew.runtime.calls.scopes import Asking, Scope
-from clew.runtime.log.call_records import RecordedCall, Request
+from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of
 from clew.runtime.own_loop import run_coroutine
+from clew.runtime.review.recorded_calls import RecordedCallSource, ReplayedChildren, ReplayHost
 from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
 from clew.state import same
 from clew.state.stored_object import have_been_made
-
-
-class RecordedCallSource:
-    """Answers `ctx.record` from recordings. It collects calls without one, in case the node catches the error."""
-
-    def __init__(self, run_id: str, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
-        self._run_id = run_id
-        by_path: dict[str, list[RecordedCall]] = {}
-        for call in calls:
-            by_path.setdefault(call.path, []).append(call)
-        self._histories = {path: ItemCalls(found) for path, found in by_path.items()}
-        self._asked = asked
-        self.answered = 0
-        self.mismatches: list[tuple[Kind, str, str]] = []
-
-    def has(self, path: str) -> bool:
-        """Return whether the external calls of an item were recorded."""
-        history = self._histories.get(path)
-        return history is not None and any(not call.name.startswith(OWN) for call in history.calls)
-
-    def call(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Return the recorded result of a call: of this attempt, or a successful one of another attempt.
-
-        Raises:
-            ReplayMissingError: If the call was not recorded.
-            ReplayMismatchError: If a different call was recorded.
-        """
-        history = self._histories.get(item.path, _NOTHING)
-        known = history.candidates(item.frame.epoch, attempt, scope.place)
-        at = place_text(scope.place)
-        where = f"node {item.node.name!r} at {item.path}, call {at} ({name!r})"
-        if not known:
-            question = self._asked.get(item.path)
-            if question is not None and question.position.startswith(f"{at}."):
-                raise Asking(question.question)  # the call ended with this question, so it has no recording
-            message = f"{where} was never recorded; it is new, or the node took a different path"
-            self.mismatches.append(("missing", message, ""))
-            raise ReplayMissingError(message)
-        for found in known:
-            if found.name == name and same(found.request, (args, kwargs)):
-                self.answered += 1
-                return answer(found, item, self._run_id)
-        found = known[0]
-        if found.name != name:
-            message, diff = f"{where} was {found.name!r} when recorded", ""
-        else:
-            message = f"{where} has different arguments than when recorded"
-            diff = difference(_readable(found.request), _readable((args, kwargs)))
-        self.mismatches.append(("call", message, diff))
-        raise ReplayMismatchError(f"{message}\n{diff}" if diff else message)
-
-
-_NOTHING = ItemCalls()
-
-
-class _ReplayHost(Host):
-    """Calls nodes with recordings instead of external calls, without listeners and sleeps."""
-
-    def __init__(
-        self, run_id: str, machine: Machine, settings: Settings, recordings: RecordedCallSource
-    ) -> None:
-        super().__init__(run_id, machine, settings)
-        self.recorder = recordings
 
 
 class _CallResult(msgspec.Struct):
@@ -143,7 +68,15 @@ class _CallResult(msgspec.Struct):
 class Replayer:
     """One replay."""
 
-    def __init__(self, log: RunLog, program: Program, settings: Settings, *, strict: bool) -> None:
+    def __init__(
+        self,
+        log: RunLog,
+        program: Program,
+        settings: Settings,
+        *,
+        strict: bool,
+        children: ReplayedChildren,
+    ) -> None:
         self._log = log
         self._graph, self._strict = program.graph, strict
         self._items = 0
@@ -151,6 +84,10 @@ class Replayer:
         self._reached: set[str] = set()  # items that failed when recorded, and were called
         self._broken: list[str] = []  # subgraph items that fail with the current code
         self._recordings = RecordedCallSource(log.row.run_id, log.calls, log.asked)
+        # the first question of each item that waits, also of a child: item!call/...
+        self._asked = dict[str, Question]()
+        for path, asked in log.asked.items():
+            self._asked.setdefault(path.partition("!")[0], asked)
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         # failures of the step that was not committed
@@ -164,7 +101,7 @@ class Replayer:
         )
         prior_work = PriorWork(log.rescued(), log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, prior_work)
-        self._host = _ReplayHost(log.row.run_id, self._machine, settings, self._recordings)
+        self._host = ReplayHost(log, self._machine, settings, self._recordings, children)
 
     def run(self) -> ReplayReport:
         """Replay to the end of the recording."""
@@ -196,8 +133,8 @@ class Replayer:
                 self._reached.add(item.path)
                 failure = self._failed[item.path]
                 yield from self._check_failure(item, failure.error, bool(failure.refused))
-            elif item.path in log.asked and self._may_be_called(item):
-                yield from self._check_question(item, log.asked[item.path].question)
+            elif item.path in self._asked and self._may_be_called(item):
+                yield from self._check_question(item, self._asked[item.path].question)
             elif log.row.status == "completed":
                 stuck_at = min(stuck_at or item.order[0], item.order[0])
                 yield _at(item, "extra", "it runs now, but did not when recorded")
@@ -227,9 +164,20 @@ class Replayer:
         return _CallResult(value)
 
     def _call_mismatches(self, item: Item) -> list[Divergence]:
-        """Return the calls without a matching recording. After one, the result of the node is meaningless."""
+        """Return the calls without a matching recording, and what differs in children.
+
+        After one, the result of the node is meaningless.
+        """
         found, self._recordings.mismatches = self._recordings.mismatches, []
-        return [_at(item, kind, message, diff) for kind, message, diff in found]
+        inside, self._host.inside = self._host.inside, []
+        step = item.order[0]
+        return [
+            *(_at(item, kind, message, diff) for kind, message, diff in found),
+            *(
+                Divergence(each.kind, step, f"{place}/{each.path}", each.node, each.message, each.diff)
+                for place, each in inside
+            ),
+        ]
 
     def _check_outcome(self, item: Item, recorded: Outcome) -> Iterator[Divergence]:
         ended = self._call(item)
@@ -403,12 +351,6 @@ def _raises(error: BaseException) -> str:
 
 def _node_of(path: str) -> str:
     return path.rpartition("/")[2].partition("#")[0]
-
-
-def _readable(request: Request) -> dict[str, Any]:
-    """Return the arguments of a request by position and name."""
-    args, kwargs = request
-    return {**{f"argument {place}": value for place, value in enumerate(args, 1)}, **kwargs}
 
 
 def _plain(decision: Any) -> Any:

@@ -4,13 +4,14 @@ Rules:
 
 - Running, waiting and paused runs are kept unless `status` selects them. A run that a live process owns is always kept.
 - The parent of a fork is kept as long as the fork exists.
+- Children are kept and deleted with the run that contains them. They do not count.
 - `keep` keeps the newest of the candidates; `older_than` compares the time of the last change. With both, a run is
   deleted only if both select it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
 from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
@@ -39,8 +40,12 @@ def prune(
     """
     _check(keep, older_than, status)
     rows = store.rows()
+    roots = _roots(rows)
     candidates = [
-        row for row in rows if (row.status == status if status is not None else row.status not in _ACTIVE)
+        row
+        for row in rows
+        if row.child_of is None
+        and (row.status == status if status is not None else row.status not in _ACTIVE)
     ]
     if keep is not None:
         candidates = candidates[: max(len(candidates) - keep, 0)]
@@ -48,8 +53,8 @@ def prune(
         candidates = [row for row in candidates if row.updated < now - older_than]
     going = {row.run_id for row in candidates if row.run_id not in spare and not _is_owned(store, row)}
     for row in reversed(rows):  # a fork is newer than its parent
-        if row.run_id not in going and row.parent is not None:
-            going.discard(row.parent)
+        if row.parent is not None and roots[row.run_id] not in going:
+            going.discard(roots.get(row.parent, row.parent))
     chosen = [row.run_id for row in rows if row.run_id in going]
     if dry_run:
         return chosen
@@ -63,11 +68,21 @@ def prune(
         except RunError:
             continue  # another process deleted or claimed it
         except StoreError:
-            if any(row.parent == run_id for row in store.rows()):
+            rows = store.rows()
+            roots = _roots(rows)
+            if any(row.parent is not None and roots.get(row.parent) == run_id for row in rows):
                 continue  # it was forked in the meantime
             raise
         gone.add(run_id)
     return [run_id for run_id in chosen if run_id in gone]
+
+
+def _roots(rows: Sequence[RunRow]) -> dict[str, str]:
+    """Return for each run the run that contains it and is no child; for others, the run itself."""
+    roots: dict[str, str] = {}
+    for row in rows:  # a child is newer than its run
+        roots[row.run_id] = row.run_id if row.child_of is None else roots.get(row.child_of, row.child_of)
+    return roots
 
 
 def _delete(store: Store, run_id: str) -> None:

@@ -9,6 +9,8 @@ An import treats the document as untrusted. Before it writes, it checks the type
 chains, the readable part (rebuilt from the log and compared) and the digest of the document. Any problem is a
 `CheckpointError`. Then it creates the run with its whole log in one transaction.
 
+Children are exported and imported with the run that contains them; the object ``clew`` has their documents.
+
 A fork is exported with its full initial state. If its parent is in the target store, the imported fork shares the
 parent's storage again; otherwise it is independent.
 """
@@ -87,6 +89,11 @@ def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = Fa
     extra["entries"] = [entry_json(entry) for entry in entries]
     extra |= blobs_json(blobs)
     extra["latest"] = latest
+    if row.child_of is not None:
+        extra["place"] = row.place
+    inside = [export_run(store, child.run_id, on_conflict, latest=latest) for child in store.rows(of=run_id)]
+    if inside:
+        extra["children"] = inside
     readable = _readable(run.graph, log, failures, latest=latest)
     document: Json = {"run_id": run_id, "checkpoints": readable.pop("checkpoints"), "clew": extra | readable}
     document["clew"]["digest"] = digest_of(document)
@@ -96,18 +103,39 @@ def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = Fa
 def import_run(store: Store, repository: RunRepository, document: Mapping[str, Any]) -> RunRow:
     """Store the run of a document and return its row. Raise CheckpointError if the document was changed."""
     try:
-        log, graph, entries, blobs = _checked(document)
+        found = _family(document, None)
     except CheckpointError:
         raise
     except Exception as error:  # any other invalid input; nothing was written yet
         raise CheckpointError(
             f"this document cannot be imported ({line_of(error)}); export the run again"
         ) from error
-    _store_run(store, repository, log, graph, entries, blobs)
-    return repository.runs.open(log.row.run_id).row
+    run_id = found[0][0].row.run_id
+    _store_run(store, repository, *found[0])
+    try:
+        for child in found[1:]:
+            _store_run(store, repository, *child)
+    except BaseException:
+        store.delete(run_id)  # with the children that were imported so far
+        raise
+    return repository.runs.open(run_id).row
 
 
-def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[LogEntry], Blobs]:
+Checked = tuple[RunLog, Graph, list[LogEntry], Blobs]
+
+
+def _family(document: Mapping[str, Any], outer: str | None) -> list[Checked]:
+    """Check the documents of a run and of its children; return the run first."""
+    checked = _checked(document)
+    row = checked[0].row
+    row.child_of, row.place = outer, "" if outer is None else document["clew"].get("place", "")
+    if outer is not None and not row.place:
+        raise CheckpointError(f"the document of child {row.run_id!r} has no place; export the run again")
+    inside = document["clew"].get("children", ())
+    return [checked, *(each for child in inside for each in _family(child, row.run_id))]
+
+
+def _checked(document: Mapping[str, Any]) -> Checked:
     """Check a document; return its log, its graph without code, its entries and its blobs."""
     form = document_of(document)
     run_id, extra = form.run_id, form.clew

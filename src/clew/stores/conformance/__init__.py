@@ -17,7 +17,16 @@ A failed check raises AssertionError with an explanation. The stores that a chec
 
 from __future__ import annotations
 
-from clew.stores.conformance import change_marks, deferred_sync, entries, ownership, results, runs, threads
+from clew.stores.conformance import (
+    change_marks,
+    children,
+    deferred_sync,
+    entries,
+    ownership,
+    results,
+    runs,
+    threads,
+)
 from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
@@ -27,6 +36,7 @@ __all__ = [
     "Store",
     "change_marks",
     "checks",
+    "children",
     "deferred_sync",
     "entries",
     "liveness_checks",

@@ -1,7 +1,7 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
 - It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running, waiting and paused runs,
-  parents of forks, and heads of threads.
+  parents of forks, and heads of threads. Children do not count; they are dropped with their run.
 - Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
@@ -75,6 +75,8 @@ class MemoryStore:
         self._keep = keep
         self._clock = clock
         self._runs: dict[str, _Run] = {}
+        self._children: dict[str, list[str]] = {}  # run -> its children
+        self._inner = 0  # the number of children
         self._heads: dict[str, str] = {}  # of threads
         self._created = 0
         self._blobs: dict[str, bytes] = {}
@@ -106,8 +108,9 @@ class MemoryStore:
     ) -> int:
         """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         with self._lock:
-            if row.parent is not None:
-                self._find(row.parent)
+            for other in (row.parent, row.child_of):
+                if other is not None:
+                    self._find(other)
             if row.run_id in self._runs:
                 raise RunExistsError(exists(row.run_id))
             if thread is not None:
@@ -123,23 +126,42 @@ class MemoryStore:
                     run.named[entry.name] = entry
                 else:
                     run.log.append(entry)
-            if self._keep is not None and len(self._runs) > self._keep:
+            if row.child_of is not None:
+                self._children.setdefault(row.child_of, []).append(row.run_id)
+                self._inner += 1
+            elif self._keep is not None and len(self._runs) - self._inner > self._keep:
                 self._drop_oldest()
         return self.claim(row.run_id, owner, lease=lease) if owner else 0
 
     def _drop_oldest(self) -> None:
-        excess = len(self._runs) - (self._keep or 0)
+        excess = len(self._runs) - self._inner - (self._keep or 0)
         needed = {run.row.parent for run in self._runs.values()} | set(self._heads.values())
         ended = [
             run_id
             for run_id, run in self._runs.items()
-            if run.row.status not in ("running", "waiting", "paused") and run_id not in needed
+            if run.row.child_of is None
+            and run.row.status not in ("running", "waiting", "paused")
+            and needed.isdisjoint(self._family(run_id))
         ]
         for run_id in ended[:excess]:
-            self._drop(run_id)
+            for each in self._family(run_id):
+                self._drop(each)
+
+    def _family(self, run_id: str) -> list[str]:
+        """Return a run, its children, their children and so on."""
+        found = [run_id]
+        for each in found:
+            found += self._children.get(each, ())
+        return found
 
     def _drop(self, run_id: str) -> None:
-        self._release(self._runs.pop(run_id).blobs)
+        run = self._runs.pop(run_id)
+        self._children.pop(run_id, None)
+        if run.row.child_of is not None:
+            self._inner -= 1
+            if run.row.child_of in self._children:  # otherwise its run was dropped before it
+                self._children[run.row.child_of].remove(run_id)
+        self._release(run.blobs)
 
     def _release(self, digests: set[str]) -> None:
         """Delete those blobs that nothing uses any more."""
@@ -159,11 +181,14 @@ class MemoryStore:
         with self._lock:
             return replace(self._find(run_id).row)
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """Return all runs, or those with a status, in the order of their creation."""
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
         with self._lock:
+            runs = self._runs.values() if not of else [self._runs[run] for run in self._children.get(of, ())]
             return [
-                replace(run.row) for run in self._runs.values() if status is None or run.row.status == status
+                replace(run.row)
+                for run in runs
+                if (status is None or run.row.status == status) and (of != "" or run.row.child_of is None)
             ]
 
     def update(
@@ -179,19 +204,21 @@ class MemoryStore:
                 row.census = _census(run.named)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Its forks must be deleted first."""
+        """Delete a run and its children. Their forks must be deleted first."""
         with self._lock:
             self._find(run_id)
-            fork = next((other for other, run in self._runs.items() if run.row.parent == run_id), None)
-            if fork is not None:
-                raise StoreError(has_fork(run_id, fork))
+            family = self._family(run_id)
+            for other, run in self._runs.items():
+                if run.row.parent in family and other not in family:
+                    raise StoreError(has_fork(run.row.parent, other))
             parent = self._find(run_id).row.parent
             for name in [name for name, head in self._heads.items() if head == run_id]:
                 if parent is None:
                     del self._heads[name]
                 else:
                     self._heads[name] = parent
-            self._drop(run_id)
+            for each in family:
+                self._drop(each)
 
     def head(self, thread: str) -> str | None:
         """Return the run at the head of a thread, or None."""

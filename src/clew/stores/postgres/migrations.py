@@ -53,6 +53,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE threads (key text COLLATE "C" PRIMARY KEY, name text NOT NULL, head text NOT NULL);
     CREATE INDEX threads_by_head ON threads USING hash (head);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN child_of text;
+    ALTER TABLE runs ADD COLUMN place text NOT NULL DEFAULT '';
+    CREATE INDEX runs_by_child_of ON runs USING hash (child_of) WHERE child_of IS NOT NULL;
+    """,
 )
 """One script for each version of the schema, from `OLDEST`. Opening a store migrates it."""
 

@@ -30,7 +30,17 @@ from clew.stores.postgres.deletion import delete_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, problems, read_row, row_values
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ROW,
+    checked,
+    checksum,
+    needed_by,
+    problems,
+    read_row,
+    row_values,
+    selection,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -75,7 +85,7 @@ _CREATE = f"""
     ), made AS (
         INSERT INTO runs (id, fence, owner, slot, until, server, key, {COLUMNS}) OVERRIDING SYSTEM VALUE
         SELECT id, CASE %s::text WHEN '' THEN 0 ELSE (id << 32) + 1 END, %s, %s, {UNTIL}, {SERVER},
-            %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+            %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
         FROM next ON CONFLICT (key) DO NOTHING RETURNING id, fence
     ), began AS (
         INSERT INTO origins (run, start, codes, start_digest, description, crc)
@@ -145,13 +155,14 @@ class PostgresStore(MarkedStore):
         values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> int | None:
-            if row.parent is None and not entries and thread is None:
+            others = needed_by(row)
+            if not others and not entries and thread is None:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
-                    parent = row.parent
-                    if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
-                        raise unknown(parent)
+                    for other in others:
+                        if not cursor.execute(_STAYS, (key_of(other),)).fetchone():
+                            raise unknown(other)
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and thread is not None:
                         threads.move(cursor, thread, row.run_id)
@@ -182,10 +193,10 @@ class PostgresStore(MarkedStore):
         found = cursor.execute(f"{ROW} WHERE key = %s", (key_of(run_id),)).fetchone()
         return None if found is None else read_row(found)
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """Return all runs, or those with a status, in the order of their creation."""
-        where, values = ("", ()) if status is None else ("WHERE status = %s", (status,))
-        statement = f"{ROW} {where} ORDER BY runs.id"
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
+        where, values = selection(status, of)
+        statement = f"{ROW} {where.replace('?', '%s')} ORDER BY runs.id"
         return [read_row(found) for found in self._link.fetch("the list of runs", statement, values)]
 
     def update(
@@ -197,7 +208,7 @@ class PostgresStore(MarkedStore):
         self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Its forks must be deleted first."""
+        """Delete a run and its children. Their forks must be deleted first."""
         self._link.run(f"run {run_id!r}", lambda cursor, again: delete_run(cursor, run_id, again=again))
 
     def head(self, thread: str) -> str | None:

@@ -62,6 +62,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX threads_by_head ON threads (head);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN child_of TEXT;
+    ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT '';
+    CREATE INDEX runs_by_child_of ON runs (child_of) WHERE child_of IS NOT NULL;
+    """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""
 

@@ -36,7 +36,18 @@ from clew.errors import (
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
-from clew.stores.sql_rows import COLUMNS, ORIGIN, ROW, checked, checksum, problems, read_row, row_values
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ORIGIN,
+    ROW,
+    checked,
+    checksum,
+    needed_by,
+    problems,
+    read_row,
+    row_values,
+    selection,
+)
 from clew.stores.sqlite import results, threads
 from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
@@ -72,7 +83,6 @@ from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
 
-
 _ADD_STEP = (
     "INSERT INTO steps (id, body, digest, crc) SELECT ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
@@ -81,7 +91,7 @@ _ADD_ENTRY = (
     "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
 )
-_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
 _ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -174,8 +184,8 @@ class SQLiteStore:
         check_place(self.path, self._file, row.run_id)
         with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
-            if row.parent is not None:
-                self._number(db, row.parent)
+            for other in needed_by(row):
+                self._number(db, other)
             try:
                 number = db.execute(_ADD_ROW, values).lastrowid
             except sqlite3.IntegrityError:
@@ -199,9 +209,9 @@ class SQLiteStore:
             raise StoreCorruptError(row.damage)
         return row
 
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """Return all runs, or those with a status, in the order of their creation."""
-        where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
+    def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
+        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
+        where, values = selection(status, of)
         with self._lock, self._reading("the list of runs") as db:
             return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
@@ -220,7 +230,7 @@ class SQLiteStore:
             db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Its forks must be deleted first."""
+        """Delete a run and its children. Their forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             has_files = delete_run(db, number, run_id)

@@ -1,0 +1,58 @@
+"""Children as calls: what is recorded about `ctx.run`, and how a child gets its id and its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from clew.errors import InputError
+from clew.graph import Graph
+from clew.runtime.log.call_records import Place
+from clew.runtime.log.run_checks import input_values
+from clew.state import GraphState, stored_value
+
+CHILD = "clew.run"
+"""The name of the recorded call of `ctx.run`. Its response is the id of the child."""
+
+
+def given_to(graph: Any, values: Any, key: Any) -> dict[str, Any]:
+    """Check the arguments of `ctx.run`, and return the values of the child."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"ctx.run expects a graph, got {graph!r}; write ctx.run(Graph([...]), values)")
+    if isinstance(values, GraphState):
+        raise InputError("ctx.run expects values, got a state; pass state.values")
+    if key is not None and (type(key) is not str or not key):
+        raise InputError(f"key must be a string that is not empty, or None, got {key!r}")
+    return dict(input_values(graph, values))
+
+
+def request_of(graph: Graph, given: Mapping[str, Any], key: str | None, *, encodes: bool) -> tuple[Any, ...]:
+    """Return the recorded arguments of `ctx.run`: a digest of the values if the store encodes, else the values."""
+    return graph.name or "", graph.structure_hash, digest_of(given) if encodes else dict(given), key
+
+
+def digest_of(given: Mapping[str, Any]) -> str:
+    """Return a digest of values. Raise EncodeError if one cannot be stored."""
+    blobs: dict[str, bytes] = {}
+    stored = stored_value({name: given[name] for name in sorted(given)}, at="values", blobs=blobs)
+    return f"sha256:{sha256(stored).hexdigest()}"
+
+
+def child_id(run_id: str, path: str, place: Place, key: str | None, number: int) -> str:
+    """Return the id of a child: of `number` 0, or of a later child at the same place."""
+    return _hash("child", run_id, path, *_call(place, key), str(number)).hex()[:32]
+
+
+def child_seed(seed: int, path: str, place: Place, key: str | None) -> int:
+    """Return the seed of a child. It follows from the seed of its run, not from the id."""
+    return int.from_bytes(_hash("seed", str(seed), path, *_call(place, key))[:7], "big")
+
+
+def _call(place: Place, key: str | None) -> tuple[str, ...]:
+    call = ".".join(map(str, place))
+    return (call,) if key is None else (call, key)
+
+
+def _hash(*parts: str) -> bytes:
+    return sha256("".join(f"{len(part)}:{part}" for part in parts).encode()).digest()

@@ -1,0 +1,330 @@
+"""Child runs: a node runs another graph with `ctx.run`, and the child is as durable as its run.
+
+A child is a recorded call whose function is a run of its own, in the same store. Its row names the run that contains it
+and the place of the call (`RunRow.child_of`, `RunRow.place`). The recording in the outer run holds a digest of the
+values and the id of the child; the values themselves are in its own log. Everything else follows from that:
+
+- **Id.** The id is a hash of the outer run, the path of the item, the place of the call, the key, and a number: 0, or
+  higher if the children with lower numbers have other values or another graph. The outer run of a child of a child is a
+  child itself, so every id follows from the id of the root. A fork has another id, and so children of its own.
+- **After a crash** the node is called again and makes the same call. A recorded call gives the result. Without a
+  recording, the child itself is found by its id: a finished child gives its result, an unfinished one is resumed.
+- **Failure.** The child's exception is raised in the node and recorded like that of any call. A later attempt resumes
+  the child. A failure that the outer run has not recorded yet is raised again: the crash came in between. The log of
+  the child says how often it has failed, the recordings say how often the node has seen that.
+- **Questions.** If the child waits, the node asks the child's questions. The path of each is the place of the call, "/"
+  and the path in the child; an answer to the outer run is passed on when the node is called again. An answer that the
+  child's state schema rejects is asked for again, at a new position.
+- **Ownership.** Who owns the outer run owns its children. Their leases have always expired, so the next owner can claim
+  them at once; the fence of a child rejects the writes of the previous one.
+- **Slots, timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
+
+The child works in the caller's thread, or on its event loop. A sync node on an event loop that runs a graph with async
+nodes uses a thread with a loop of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import isawaitable
+from itertools import count
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from clew.engine.frame import Item
+from clew.engine.program import check_values
+from clew.engine.records import Question
+from clew.errors import (
+    CommitConflictError,
+    EncodeError,
+    InputError,
+    RunCancelledError,
+    RunOwnedError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.graph import Graph
+from clew.graph.graph import inside_event_loop
+from clew.runtime.calls.ambiguity import about
+from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to, request_of
+from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.drivers.child_sessions import children_of
+from clew.runtime.drivers.hold import Hold
+from clew.runtime.drivers.session import Session
+from clew.runtime.events import Event, Listener
+from clew.runtime.inspection import RunInspection
+from clew.runtime.log.fingerprints import is_made_with
+from clew.runtime.log.frames import check_answer
+from clew.runtime.log.reader import StoredRun
+from clew.runtime.log.run_log import RunLog
+from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.result import RunResult
+from clew.runtime.settings import Settings
+from clew.state import same
+from clew.stores.memory.store import NOWHERE
+
+T = TypeVar("T")
+
+_LOST = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
+"""Errors of the child's log, not of its nodes: the outer run cannot continue either."""
+
+
+class Execution(Protocol):
+    """The part of ``clew.runtime.execution`` that runs a child."""
+
+    def for_child(
+        self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
+    ) -> tuple[Any, RunOpener, RunInspection]:
+        """Return what opens, drives and reads a child in the same store."""
+
+
+class ChildRun:
+    """One call of `ctx.run`."""
+
+    def __init__(
+        self,
+        outer: Execution,
+        session: Session,
+        item: Item,
+        attempt: int,
+        scope: Scope,
+        graph: Graph,
+        values: Any,
+        key: str | None,
+    ) -> None:
+        self._given = given_to(graph, values, key)
+        self._request = self._recorded(session, item, graph, key)
+        self._session = session
+        self._item = item
+        self._attempt = attempt
+        self._scope = scope
+        self._graph = graph
+        self._key = key
+        self._about = about(scope.place)
+        self._path = item.path + self._about
+        self._children = children_of(session)
+        self._hold = Hold("", session.owner)
+        self._result: RunResult | None = None
+        listeners = (self._forward,) if session.listening else ()
+        found = outer.for_child(graph, self._settings(), listeners, (session.run_id, self._path))
+        self._execution, self._opener, self._inspection = found
+
+    def _recorded(self, session: Session, item: Item, graph: Graph, key: str | None) -> tuple[Any, ...]:
+        """Return the arguments that the call is recorded with."""
+        try:
+            return request_of(graph, self._given, key, encodes=session.writer.encodes)
+        except EncodeError as error:
+            raise EncodeError(
+                f"node {item.node.name!r} at {item.path} cannot give these values to a child: {error}"
+            ) from error
+
+    def _settings(self) -> Settings:
+        """Return the settings of the outer run, without what belongs to it alone."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        session = self._session
+        settings, seed = session.settings, session.machine.options.seed
+        executor = settings.executor
+        if isinstance(executor, ThreadPoolExecutor):
+            executor = None  # the waiting node may have its last thread
+        seed = child_seed(seed, self._item.path, self._scope.place, self._key)
+        return replace(settings, lease=0.0, seed=seed, executor=executor, import_string="")
+
+    def start(self) -> Any:
+        """Return the result of the child; in an async node, an awaitable of it."""
+        if self._item.node.mode in ("async", "async_generator"):
+            return self._later()
+        run_id = self._call(self._run)
+        return self._finished(run_id) or self._inspection.result(run_id)
+
+    async def _later(self) -> RunResult:
+        run_id = self._call(self._arun)
+        if isawaitable(run_id):
+            run_id = await run_id
+        result = self._finished(run_id)
+        if result is None and self._session.off_loop is not None:
+            result = await self._session.off_loop.submit(self._inspection.result, run_id)
+        return result or self._inspection.result(run_id)
+
+    def _call(self, run: Callable[..., Any]) -> Any:
+        session = self._session
+        return session.recorder.call(self._item, self._attempt, self._scope, CHILD, run, self._request, {})
+
+    def _finished(self, run_id: str) -> RunResult | None:
+        """Return the result of a child that this process has run."""
+        return self._result or self._children.results.get(run_id)
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def _run(self, *_: Any) -> str:
+        self._session.before_call()
+        with self._waiting():
+            if self._graph.has_async_nodes and inside_event_loop():
+                return self._ended(
+                    _on_thread(lambda: self._execution.drive(self._hold, self._open, check=False))
+                )
+            return self._ended(self._execution.drive(self._hold, self._open, check=False))
+
+    async def _arun(self, *_: Any) -> str:
+        await self._session.abefore_call()
+        with self._waiting():
+            return self._ended(await self._execution.adrive(self._hold, self._open, check=False))
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Let the item wait for the child."""
+        attempt = (self._item, self._attempt)
+        self._children.wait(attempt)
+        try:
+            yield
+        except _LOST as error:
+            if self._result is None:  # a node that catches it must not continue: the session fails
+                self._session.writer.fail(error)
+            raise
+        finally:
+            self._children.go_on(attempt)
+            if self._hold.session is not None:
+                self._children.remove(self._hold.session)
+
+    def _ended(self, result: RunResult) -> str:
+        """Return the id of a completed child; otherwise raise what the node gets."""
+        self._result = result
+        if result.status == "completed":
+            if self._opener.store is NOWHERE:
+                self._children.results[result.run_id] = result
+            return result.run_id
+        if result.status == "waiting":
+            raise self._asking(result.questions)
+        if result.status == "failed":
+            assert result.error is not None
+            raise result.error
+        raise RunCancelledError(
+            f"child {result.run_id!r} of node {self._item.node.name!r} at {self._item.path} was cancelled; resume run "
+            f"{self._session.run_id!r} to continue it"
+        )
+
+    # -- opening -----------------------------------------------------------------------------------------
+
+    def _open(self) -> Session | RunResult:
+        """Open the child: a new one, or the one that an earlier call has left."""
+        session, item = self._session, self._item
+        store, opener = self._opener.store, self._opener
+        for number in count():
+            run_id = child_id(session.run_id, item.path, self._scope.place, self._key, number)
+            self._hold.run_id = run_id
+            try:
+                run = opener.runs.open(run_id)
+            except UnknownRunError:
+                return self._adopted(opener.new(self._given, run_id, owner=self._hold.owner))
+            if not store.encodes and self._children.is_live(run_id):
+                continue  # of an attempt that was abandoned; without fences, only one may write
+            if self._is_same(run):
+                return self._again(run)
+        raise AssertionError("unreachable")
+
+    def _is_same(self, run: StoredRun) -> bool:
+        """Return whether a child has these values and this graph. One that has not ended may have an older graph."""
+        start = run.row.start if not self._opener.store.encodes else run.start()
+        names, seeded = check_values(self._graph, self._given)
+        was = {name: start.get(name) for name in start.position.given}
+        has_ended = run.row.status in ("completed", "failed")
+        return same(was, {name: seeded[name] for name in names}) and (
+            not has_ended or is_made_with(run.accepted, self._graph)
+        )
+
+    def _again(self, run: StoredRun) -> Session | RunResult:
+        """Resume a child; return its result if there is nothing to do."""
+        status, log = run.row.status, run.log()
+        answers = self._answers(log)
+        if status == "completed" or (status == "waiting" and not answers) or self._is_news(log):
+            return self._inspection.result_so_far(run)
+        found = self._opener.again(
+            run.row.run_id,
+            NO_ANSWER,
+            answers,
+            self._session.accepts_changes,
+            self._hold.owner,
+            unless_completed=True,
+        )
+        if isinstance(found, Session):
+            return self._adopted(found)
+        return self._inspection.result_so_far(found)
+
+    def _is_news(self, log: RunLog) -> bool:
+        """Return whether the child has failed and the node has not seen that."""
+        if log.row.status != "failed":
+            return False
+        seen = self._session.recorder.failures(self._item, self._scope.place, CHILD, (self._request, {}))
+        return log.resumption + 1 > seen
+
+    def _adopted(self, child: Session) -> Session:
+        """Make a session the child of the outer session."""
+        child.outer, child.accepts_changes = self._session, self._session.accepts_changes
+        self._hold.session = child
+        self._children.add(child)
+        if self._session.cancelled:
+            child.stop()
+        return child
+
+    # -- questions ---------------------------------------------------------------------------------------
+
+    def _asking(self, questions: tuple[Question, ...]) -> Asking:
+        """Return the exception that makes the node ask the questions of its child."""
+        first, *others = [
+            (asked.question, f"{self._about}/{asked.path}", self._answer(asked)[0]) for asked in questions
+        ]
+        asking = Asking(*first)
+        asking.others = others
+        return asking
+
+    def _answers(self, log: RunLog) -> dict[str, Any]:
+        """Return the answers to the child's open questions that the outer run has."""
+        found = {asked.path: self._answer(asked)[1] for asked in log.questions}
+        return {path: answer[0] for path, answer in found.items() if answer}
+
+    def _answer(self, asked: Question) -> tuple[str, tuple[Any, ...]]:
+        """Return the position of a question in the outer run, and its answer there, if it has one that fits."""
+        given = self._session.machine.answers(self._item, f"{self._about}/{asked.path}")
+        position = asked.position
+        for number in count(1):
+            if position not in given:
+                return position, ()
+            try:
+                check_answer(self._graph, asked.path, given[position])
+            except InputError:
+                position = f"{asked.position}.-{number}"
+            else:
+                return position, (given[position],)
+        raise AssertionError("unreachable")
+
+    # -- events ------------------------------------------------------------------------------------------
+
+    def _forward(self, event: Event) -> None:
+        """Send an event of the child to the listeners of the outer run, with its path there.
+
+        Cursors and the numbers of published data belong to the child. Its questions are asked by the outer run.
+        """
+        if event.kind != "interrupted":
+            path = f"{self._path}/{event.path}" if event.path else self._path
+            data = {name: value for name, value in event.data.items() if name != "number"}
+            self._session.relay(replace(event, path=path, data=data, cursor=""))
+
+
+def _on_thread(work: Callable[[], T]) -> T:
+    """Do work on a thread, because this one has a running event loop."""
+    from concurrent.futures import Future
+    from contextvars import copy_context
+    from threading import Thread
+
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=copy_context().run, args=(run,), name="clew-child", daemon=True).start()
+    return future.result()
