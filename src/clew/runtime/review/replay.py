@@ -48,7 +48,6 @@ from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of
-from clew.runtime.own_loop import run_coroutine
 from clew.runtime.review.recorded_calls import RecordedCallSource, ReplayedChildren, ReplayHost
 from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
 from clew.runtime.review.value_diff import difference
@@ -156,6 +155,8 @@ class Replayer:
         try:
             value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
+                from clew.runtime.own_loop import run_coroutine  # it imports asyncio
+
                 value = run_coroutine(partial(_awaited, value))
         except Asking as asking:
             return _CallResult(asking=asking)
