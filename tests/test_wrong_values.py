@@ -48,6 +48,7 @@ NO_BOOL = ("x", 3, 0, OBJECT, [])
 NO_WHOLE = ("x", 1.5, OBJECT, True, [1])
 NO_COUNT = (*NO_WHOLE, 0, -1)
 NO_SECONDS = ("x", OBJECT, True, 0, -1, NAN, [1])
+NO_DELAYS = ("x", OBJECT, True, -1, NAN, [1])
 NO_FUNCTION = (5, "x", OBJECT, [])
 NO_MAPPING = (5, 0, "x", OBJECT, [1], {1, 2})
 NO_NAMES = (5, OBJECT, {"x": 1}, (5,), [None])
@@ -148,7 +149,7 @@ NODES: list[Row] = [
 
 POLICIES: list[Row] = [
     ("RetryPolicy", "max_attempts", lambda v: RetryPolicy(max_attempts=v), NO_COUNT),
-    ("RetryPolicy", "base_delay", lambda v: RetryPolicy(base_delay=v), NO_SECONDS),
+    ("RetryPolicy", "base_delay", lambda v: RetryPolicy(base_delay=v), NO_DELAYS),
     ("RetryPolicy", "max_delay", lambda v: RetryPolicy(max_delay=v), NO_SECONDS),
     ("RetryPolicy", "retryable", lambda v: RetryPolicy(retryable=v), NO_FUNCTION),
     ("NodePolicy", "timeout", lambda v: NodePolicy(timeout=v), NO_SECONDS),

@@ -86,8 +86,8 @@ def check_chain(real: Program, bare: Program, start: GraphState, steps: list[Ste
     assert list(one.executions()) == list(other.executions())
     lineage = RunLineage(start, steps)
     for target in (*real.names, *sorted(real.written), "nothing"):
-        assert result_of(lambda target=target: why(real, lineage, target)) == result_of(
-            lambda target=target: why(bare, lineage, target)
+        assert result_of(lambda target=target: why(real, lineage, target, str)) == result_of(
+            lambda target=target: why(bare, lineage, target, str)
         )
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node, route
+from clew import END, Context, Engine, Graph, MemoryStore, Overwrite, SQLiteStore, interrupt, node, route
 from clew.errors import (
     GraphWarning,
     InputError,
@@ -382,3 +382,65 @@ def stored(store: Store) -> list[Any]:
         for row in store.rows()
         for part in (row.start, *(bytes(entry.body) for entry in store.entries(row.run_id)))
     ]
+
+
+# -- reruns and forks of turns ------------------------------------------------------------------------------------
+
+
+def readable(engine: Engine, run_id: str) -> bool:
+    """Whether a run can be read, verified and replayed."""
+    state = engine.state(run_id)
+    return engine.history(run_id)[-1].digest == state.digest and engine.replay(run_id).ok
+
+
+def test_a_turn_can_be_run_again(store: Store) -> None:
+    engine = Engine(CHAT, store=store)
+    for turn in (1, 2):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"t{turn}")
+    again = engine.rerun("t2", run_id="again")
+    assert again["messages"] == engine.state("t2").get("messages")
+    forced = engine.rerun("t2", run_id="forced", force=["reply"])
+    assert forced["messages"] == again["messages"]
+    other = engine.rerun("t2", run_id="other", values={"messages": ["x"]})
+    assert other["messages"] == ["x", "re: x"]
+    assert all(readable(engine, run_id) for run_id in ("again", "forced", "other", "t2"))
+    assert engine.run({"messages": ["m3"]}, thread="t")["messages"][-1] == "re: m3"
+    engine.close()
+
+
+def test_a_turn_after_a_fork_with_values_that_has_no_step(store: Store) -> None:
+    engine = Engine(Graph([ask], state=Asking), store=store)
+    engine.run({"messages": ["a"]}, thread="t", run_id="r1")
+    engine.resume("r1", answer=True)
+    fork = engine.fork("r1", step=0, values={"messages": Overwrite(["b"])}, thread="t", run_id="f")
+    assert (fork.status, fork.last_step) == ("waiting", 0)
+    with pytest.warns(GraphWarning):
+        engine.run({"messages": ["c"]}, thread="t", run_id="r2", drop=True)
+    assert engine.state("r2").get("messages") == ["b", "c"]
+    assert engine.resume("r2", answer=True)["messages"] == ["b", "c"]
+    assert engine.run({"messages": ["d"]}, thread="t", run_id="r3").questions[0].question == "d?"
+    assert all(readable(engine, run_id) for run_id in ("f", "r2", "r3"))
+    engine.close()
+
+
+def test_a_fork_of_a_fork_can_be_run_again(store: Store) -> None:
+    @node(output="said")
+    def say(word: str, tone: str) -> str:
+        return f"{word} {tone}"
+
+    engine = Engine(Graph([say]), store=store)
+    engine.run({"word": "a", "tone": "x"}, run_id="r")
+    engine.fork("r", step=0, values={"tone": "y"}, run_id="f1")
+    engine.fork("f1", step=0, run_id="f2")
+    engine.rerun("f2", run_id="q")
+    assert engine.state("q").get("said") == "a y"
+    assert engine.state("f2").get_version("tone") == engine.state("f1").get_version("tone")
+    assert all(readable(engine, run_id) for run_id in ("f1", "f2", "q"))
+    assert list(store.check()) == []
+    engine.close()
+
+
+def test_the_limit_of_steps_is_one_of_each_run() -> None:
+    engine = Engine(CHAT, max_steps=3)
+    for turn in range(10):
+        assert engine.run({"messages": [f"m{turn}"]}, thread="t").status == "completed"

@@ -38,6 +38,7 @@ from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.schema_changes import gained, with_defaults, without_unknown
+from clew.runtime.log.snapshots import is_turn
 from clew.runtime.log.stop_records import stops_of_resume
 from clew.runtime.log.turns import Turn
 from clew.runtime.ownership import Ownership
@@ -127,7 +128,7 @@ class RunOpener(Ownership):
             position=Position(seed=seed, given=given),
             history={},
         )
-        options, listeners = self._options(seed, listener, on_conflict, seeded, stops)
+        options, listeners = self._options(seed, listener, on_conflict, start, stops)
         machine = Machine.begin(program_of(graph, given), seeded, options)
         return self._session(
             run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once, thread=thread
@@ -161,7 +162,7 @@ class RunOpener(Ownership):
                     f"the state refers to node {name!r}, which this graph does not have; use a state of this graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener, on_conflict, state.values, stops)
+        options, listeners = self._options(seed, listener, on_conflict, state, stops)
         machine = Machine.restore(self.program(state), state, options)
         session = self._session(
             run_id,
@@ -227,7 +228,10 @@ class RunOpener(Ownership):
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
-            session = self._from_state(state, run_id, log.row.parent, None, rule, owner=owner, stops=stops)
+            origin = (
+                None if is_turn(log.row.start) else log.row.parent
+            )  # the input of a turn is no change of values
+            session = self._from_state(state, run_id, origin, None, rule, owner=owner, stops=stops)
         else:
             start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}
@@ -313,7 +317,9 @@ class RunOpener(Ownership):
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
-            options, listeners = self._options(log.row.seed, listener, on_conflict, {}, stops)
+            options, listeners = self._options(
+                log.row.seed, listener, on_conflict, log.start, stops, is_new=False
+            )
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             writer = self.repository.writer(log, fence, self.settings.durability)
             resumption = log.resumption
@@ -399,7 +405,7 @@ class RunOpener(Ownership):
             ],
             held=set(log.due),
         )
-        options = options or self._options(log.row.seed, None, log.on_conflict, {})[0]
+        options = options or self._options(log.row.seed, None, log.on_conflict, log.start, is_new=False)[0]
         finished = [dict(outcome.update) for outcome in log.finished.values()]
         answers = [dict(answers) for answers in log.answers.values()]
         if log.frames or holds_stored(state.values.values(), finished, answers):
@@ -411,8 +417,10 @@ class RunOpener(Ownership):
         seed: int,
         listener: Listener | None,
         on_conflict: str | None,
-        values: Mapping[str, Any],
+        start: GraphState,
         stops: Stops | None = None,
+        *,
+        is_new: bool = True,
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
         listeners = (*self._listeners, listener) if listener is not None else self._listeners
@@ -420,11 +428,11 @@ class RunOpener(Ownership):
             Options(
                 seed=seed,
                 queue_depth=settings.queue_depth,
-                max_steps=settings.max_steps,
+                max_steps=settings.max_steps + start.step,  # of this run, not of those before it
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(listeners),
-                step_by_step=holds_stored(values.values()),
+                step_by_step=is_new and holds_stored(start.values.values()),
                 stops=stops,
             ),
             Listeners(listeners) if listeners else None,

@@ -10,9 +10,11 @@ it at once, and the writes of the previous owner are rejected.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from clew.errors import ClewError, RunStateError, StoreError, UnknownRunError
+from clew.errors import ClewError, RunStateError, StoreCorruptError, StoreError, UnknownRunError
 from clew.runtime.log.repository import RunRepository, fresh_owner
+from clew.runtime.run_ids import may_be_child
 from clew.runtime.settings import Settings
 from clew.stores import Store
 
@@ -40,11 +42,8 @@ class Ownership:
 
         Raises RunStateError for a child: it belongs to the owner of the run that contains it.
         """
-        if self.repository.child_of is None and (row := self.store.row(run_id)).child_of is not None:
-            raise RunStateError(
-                f"run {run_id!r} is a child of run {row.child_of!r}, started at {row.place}; it is resumed, changed "
-                f"and deleted with that run, so use {row.child_of!r}"
-            )
+        if self.repository.child_of is None and may_be_child(run_id):
+            self._refuse_child(run_id)
         if not self.store.encodes:
             return 0, ""
         owner = owner or self.name_for(run_id)
@@ -58,6 +57,16 @@ class Ownership:
             raise
         self._unreleased.pop(run_id, None)
         return fence, owner
+
+    def _refuse_child(self, run_id: str) -> None:
+        with suppress(StoreCorruptError):  # a damaged run can still be deleted
+            row = self.store.row(run_id)
+            if row.child_of is None:
+                return
+            raise RunStateError(
+                f"run {run_id!r} is a child of run {row.child_of!r}, started at {row.place}; it is resumed, changed "
+                f"and deleted with that run, so use {row.child_of!r}"
+            )
 
     def give_up(self, run_id: str, owner: str) -> None:
         """Release a run that an interrupted method may have claimed under this owner name."""

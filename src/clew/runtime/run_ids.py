@@ -14,6 +14,7 @@ from typing import Any
 from clew.errors import InputError
 
 MAX_LENGTH = 255
+CHILD_PREFIX = "child-"  # of the ids of all children
 
 _FORBIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control, lone surrogate, line and paragraph separator
 
@@ -26,6 +27,11 @@ def new_run_id(given: Any = None) -> str:
     if problem:
         raise InputError(f"run_id {problem}; give 1 to {MAX_LENGTH} characters without control characters")
     return str(given)
+
+
+def may_be_child(run_id: Any) -> bool:
+    """Return whether a run may be a child: without this test, every claim would have to read the row of its run."""
+    return isinstance(run_id, str) and run_id.startswith(CHILD_PREFIX)
 
 
 def seed_of(run_id: str) -> int:

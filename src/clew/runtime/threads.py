@@ -196,10 +196,10 @@ class ThreadOpener(RunOpener):
         except MergeFailure as failure:
             raise InputError(f"{what}: cannot merge {failure.value!r}: {failure.error}") from failure.error
         self._warn_of_dropped(thread, head, run.row.status, before)
-        start: GraphState = turned(before, turn, lambda: digest_of_turn(before.digest, head, start, turn))
+        start: GraphState = turned(before, turn, lambda: digest_of_turn(state.digest, head, start, turn))
         seed = state.seed if state.seed is not None else self._seed(run_id)
         rule = self._on_conflict(run.on_conflict)
-        options, listeners = self._options(seed, listener, rule, start.values, stops)
+        options, listeners = self._options(seed, listener, rule, start, stops)
         machine = Machine.restore(program, start, options)
         session = self._session(
             run_id,

@@ -10,6 +10,7 @@ from clew.errors import InputError
 from clew.graph import Graph
 from clew.runtime.log.call_records import Place
 from clew.runtime.log.run_checks import input_values
+from clew.runtime.run_ids import CHILD_PREFIX
 from clew.state import GraphState, stored_value
 
 CHILD = "clew.run"
@@ -41,7 +42,7 @@ def digest_of(given: Mapping[str, Any]) -> str:
 
 def child_id(run_id: str, path: str, place: Place, key: str | None, number: int) -> str:
     """Return the id of a child: of `number` 0, or of a later child at the same place."""
-    return _hash("child", run_id, path, *_call(place, key), str(number)).hex()[:32]
+    return CHILD_PREFIX + _hash("child", run_id, path, *_call(place, key), str(number)).hex()[:32]
 
 
 def child_seed(seed: int, path: str, place: Place, key: str | None) -> int:

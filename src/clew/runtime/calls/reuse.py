@@ -48,7 +48,7 @@ class ResultReuse:
         log = self._log
         options = Options(
             seed=log.row.seed,
-            max_steps=settings.max_steps,
+            max_steps=settings.max_steps + log.start.step,
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
             edits=log.edits,

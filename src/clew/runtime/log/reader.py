@@ -439,6 +439,8 @@ class StoredRun:
                 fork.step,
                 lambda: turned(state, Turn(values, deltas_from(read(fork.deltas)), woken), lambda: digest),
             )
+        known = state.versions  # a fork of a state that was set by hand repeats its values
+        values = {name: value for name, value in values.items() if known.get(name) != fork.versions[name]}
         return state.set_multiple(values).with_digest(self.row.start_digest)
 
     def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:

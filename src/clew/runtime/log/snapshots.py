@@ -229,6 +229,11 @@ def is_fork(data: bytes) -> bool:
     return bytes(data[: len(_FORK)]) == _FORK
 
 
+def is_turn(data: Any) -> bool:
+    """Return whether the initial state of a run, as its row has it, is stored as a turn."""
+    return isinstance(data, bytes) and is_fork(data) and decode_fork(data).turn is not None
+
+
 def decode_fork(data: bytes) -> StoredFork:
     """Decode a fork. Raise ValueError if it is damaged."""
     return msgspec.json.decode(data, type=StoredFork)

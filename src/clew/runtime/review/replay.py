@@ -93,7 +93,7 @@ class Replayer:
         self._failed = {each.path: each for each in log.row.failures if each.node and not each.rescued}
         options = Options(
             seed=log.row.seed,
-            max_steps=settings.max_steps,
+            max_steps=settings.max_steps + log.start.step,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
             edits=log.edits,
