@@ -130,7 +130,8 @@ class ChildRun:
         if isinstance(executor, ThreadPoolExecutor):
             executor = None  # the waiting node may have its last thread
         seed = child_seed(seed, self._item.path, self._scope.place, self._key)
-        return replace(settings, lease=0.0, seed=seed, executor=executor, import_string="")
+        # a failure inside is raised by `ctx.run`, so the node decides what follows
+        return replace(settings, lease=0.0, seed=seed, executor=executor, import_string="", on_error="stop")
 
     def start(self) -> Any:
         """Return the result of the child; in an async node, an awaitable of it."""

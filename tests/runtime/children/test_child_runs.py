@@ -568,3 +568,26 @@ def test_a_thousand_children(store: Store) -> None:
     assert [row.run_id for row in engine.runs()] == ["r"]
     engine.delete("r")
     assert store.rows() == []
+
+
+def test_a_failure_inside_is_raised_also_if_the_run_confines_failures(store: Store) -> None:
+    @node(output="checked")
+    def check(topic: str) -> str:
+        if topic == "coffee":
+            raise ValueError("no coffee")
+        return topic
+
+    inner = Graph([check])
+
+    @node(output="report")
+    def careful(topics: list[str], ctx: Context) -> list[str]:
+        parts = []
+        for topic in topics:
+            try:
+                parts.append(ctx.run(inner, {"topic": topic})["checked"])
+            except ValueError as error:
+                parts.append(str(error))
+        return parts
+
+    engine = Engine(Graph([careful]), store=store, on_error="continue")
+    assert engine.run({"topics": ["tea", "coffee"]})["report"] == ["tea", "no coffee"]
