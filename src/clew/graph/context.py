@@ -86,6 +86,7 @@ class Context(Protocol):
 
         The child has its own chain in the same store. After a crash, the result of a finished child is used, and an
         unfinished child is resumed. Its questions are questions of this run, and its failure is raised here.
+        A cancellation of this run leaves the node by an exception that is not an `Exception`.
         """
 
     def record(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

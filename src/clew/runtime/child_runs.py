@@ -15,6 +15,10 @@ values and the id of the child; the values themselves are in its own log. Everyt
 - **Questions.** If the child waits, the node asks the child's questions. The path of each is the place of the call, "/"
   and the path in the child; an answer to the outer run is passed on when the node is called again. An answer that the
   child's state schema rejects is asked for again, at a new position.
+- **A node that is left.** A node is left if another of its children asks, its run is cancelled, its attempt times out,
+  or another process takes the run over. That stops its children. `ctx.run` then raises `Leaving`, which is not an
+  Exception; it is not recorded, and what the node returns nevertheless is discarded. When the node is called again, it
+  resumes its children. Only a child that was cancelled by itself is a failure, with `RunCancelledError`.
 - **Ownership.** Who owns the outer run owns its children. Their leases have always expired, so the next owner can claim
   them at once; the fence of a child rejects the writes of the previous one.
 - **Slots, timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
@@ -181,8 +185,15 @@ class ChildRun:
         try:
             yield
         except _LOST as error:
-            if self._result is None:  # a node that catches it must not continue: the session fails
-                self._session.writer.fail(error)
+            if self._result is not None:  # an error of its nodes
+                raise
+            self._session.writer.fail(error)  # a node that catches it must not continue: the session fails
+            if self._is_left():
+                raise self._session.leave(*attempt) from error
+            raise
+        except BaseException as error:
+            if not isinstance(error, (Exception, Asking)) and self._is_left():
+                self._session.leave(*attempt)  # also if it catches a CancelledError
             raise
         finally:
             self._children.go_on(attempt)
@@ -201,9 +212,22 @@ class ChildRun:
         if result.status == "failed":
             assert result.error is not None
             raise result.error
+        if self._is_left():
+            raise self._session.leave(self._item, self._attempt)
         raise RunCancelledError(
             f"child {result.run_id!r} of node {self._item.node.name!r} at {self._item.path} was cancelled; resume run "
             f"{self._session.run_id!r} to continue it"
+        )
+
+    def _is_left(self) -> bool:
+        """Return whether the node must not continue: its attempt, its run or its session has ended."""
+        session, item = self._session, self._item
+        return (
+            session.cancelled
+            or session.lost is not None
+            or self._children.is_stopped
+            or not item.live
+            or item.attempt != self._attempt
         )
 
     # -- opening -----------------------------------------------------------------------------------------

@@ -119,10 +119,7 @@ class RunContext:
 
     def run(self, graph: Graph, values: Any = None, *, key: str | None = None) -> Any:
         if self.cancelled:
-            raise RunCancelledError(
-                f"node {self._item.node.name!r} at {self.path} called ctx.run after its attempt ended; the attempt "
-                f"timed out or the run was cancelled, so the child was not started"
-            )
+            raise self._host.leave(self._item, self.attempt)
         return self._host.run_child(self._item, self.attempt, self._scope().within(), graph, values, key)
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from clew.engine.machine import Machine
 from clew.runtime.calls.arguments import arguments, calls_of
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.mutation_check import Guard, Input, InputGuard
-from clew.runtime.calls.scopes import Scope, raise_question
+from clew.runtime.calls.scopes import Leaving, Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
@@ -91,6 +91,13 @@ class Host:
     ) -> Any:
         """Implement `ctx.run`; an async node gets an awaitable."""
         raise NotImplementedError
+
+    def leave(self, item: Item, attempt: int) -> Leaving:
+        """Return the exception that unwinds the node of an attempt that must not continue."""
+        return Leaving(
+            f"node {item.node.name!r} at {item.path} is left: its run was cancelled, or attempt {attempt} has ended; "
+            f"do not catch this exception"
+        )
 
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
         """Take statements of `ctx.transaction`; a plain host discards them."""

@@ -38,6 +38,10 @@ class Asking(BaseException):
         self.refusal: NodeError | None = None
 
 
+class Leaving(BaseException):
+    """Unwinds a node whose run is cancelled, or whose attempt has ended. A BaseException, as `Asking` is."""
+
+
 class Scope:
     """A running node function, or a running recorded call of it."""
 
@@ -118,7 +122,15 @@ def question_of(error: BaseException) -> Asking | None:
 
 
 def raise_question(error: BaseExceptionGroup[BaseException]) -> None:
-    """Raise the question of a group, or the other exceptions of the group if it has any."""
+    """Raise the question of a group, or the other exceptions of the group if it has any.
+
+    A node that is left asks nothing: raise the `Leaving` of the group.
+    """
+    leaving: BaseException | None = error.split(Leaving)[0]
+    while isinstance(leaving, BaseExceptionGroup):
+        leaving = leaving.exceptions[0]
+    if leaving is not None:
+        raise leaving from None
     asking, rest = error.split(Asking)
     if asking is not None:
         refused = next((each.refusal for each in _leaves(asking) if each.refusal is not None), None)

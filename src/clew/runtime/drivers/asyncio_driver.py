@@ -24,7 +24,7 @@ from clew.engine.frame import Item
 from clew.errors import NodeError
 from clew.runtime.calls.forgotten_await import RISKY, holds_coroutine
 from clew.runtime.calls.mutation_check import changed, error_of
-from clew.runtime.calls.scopes import Asking
+from clew.runtime.calls.scopes import Asking, Leaving
 from clew.runtime.drivers.dispatch import submit
 from clew.runtime.drivers.off_loop import settle
 from clew.runtime.drivers.session import Session
@@ -136,7 +136,7 @@ class AsyncioDriver:
             started, began = clock.time(), clock.monotonic()
             try:
                 value = session.call(item)
-            except (Exception, Asking) as error:
+            except (Exception, Asking, Leaving) as error:
                 session.raised(item, attempt, error, started, clock.monotonic() - began)
             else:
                 session.returned(item, attempt, value, started, clock.monotonic() - began)
@@ -173,7 +173,7 @@ class AsyncioDriver:
                             item = general(machine)
                             session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                             return
-                except (Exception, asyncio.CancelledError, Asking) as error:
+                except (Exception, asyncio.CancelledError, Asking, Leaving) as error:
                     ended = monotonic()
                     item = general(machine)
                     self._inline_raised(
@@ -213,7 +213,7 @@ class AsyncioDriver:
                 value = await value
             if self._interrupted:
                 raise asyncio.CancelledError
-        except (Exception, asyncio.CancelledError, Asking) as error:
+        except (Exception, asyncio.CancelledError, Asking, Leaving) as error:
             self._inline_raised(item, error, started, clock.monotonic() - began)
         else:
             self._limit = None
@@ -316,7 +316,7 @@ class AsyncioDriver:
                 value = session.call(item) if future is None else future
                 if type(value) is CoroutineType or isawaitable(value):
                     value = await value
-            except (Exception, asyncio.CancelledError, Asking) as error:
+            except (Exception, asyncio.CancelledError, Asking, Leaving) as error:
                 if item.attempt == attempt and not session.cancelled:
                     self._tasks.pop(item, None)
                     session.raised(item, attempt, _own(item, error), started, clock.monotonic() - began)

@@ -152,7 +152,7 @@ class BlockingDriver:
         except Exception as error:
             session.raised(item, attempt, error, started, clock.monotonic() - began)
         except BaseException as error:
-            if not _is_asking(error):
+            if not _is_unwinding(error):
                 raise  # KeyboardInterrupt and the like belong to the caller
             session.raised(item, attempt, error, started, clock.monotonic() - began)
         else:
@@ -237,7 +237,7 @@ class BlockingDriver:
         error = _cancelled(item) if future.cancelled() else future.exception()
         if error is None:
             session.returned(item, attempt, future.result(), started, duration)
-        elif not isinstance(error, Exception) and not _is_asking(error):
+        elif not isinstance(error, Exception) and not _is_unwinding(error):
             raise error  # KeyboardInterrupt and the like belong to the caller
         else:
             session.raised(item, attempt, error, started, duration)
@@ -253,7 +253,7 @@ def _cancelled(item: Item) -> NodeError:
     )
 
 
-def _is_asking(error: BaseException) -> bool:
-    from clew.runtime.calls.scopes import Asking
+def _is_unwinding(error: BaseException) -> bool:
+    from clew.runtime.calls.scopes import Asking, Leaving
 
-    return issubclass(type(error), Asking)
+    return issubclass(type(error), (Asking, Leaving))

@@ -4,7 +4,7 @@
   always go on. Nodes that a child runs at the same time as another of its nodes need a free slot. All sessions of a
   family share `max_concurrent_nodes`.
 - The time that an attempt waits for its children does not count towards its timeout.
-- Stopping a session stops its children.
+- Stopping a session stops its children, and so does its end: they are the children of nodes that were left.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class ChildSessions:
 
     def __init__(self, session: Session, slots: Slots) -> None:
         self.slots = slots
+        self.is_stopped = False
         self.results: dict[str, Any] = {}  # of children that no store keeps
         self._clock = session.clock
         self._live: dict[str, Session] = {}
@@ -105,6 +106,7 @@ class ChildSessions:
 
     def stop(self) -> None:
         """Cancel the children, from any thread."""
+        self.is_stopped = True
         for child in list(self._live.values()):
             child.stop()
 

@@ -26,7 +26,7 @@ from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import ResultCache
 from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
 from clew.runtime.calls.recorder import Recorder
-from clew.runtime.calls.scopes import Asking
+from clew.runtime.calls.scopes import Asking, Leaving
 from clew.runtime.drivers.publisher import publish
 from clew.runtime.drivers.timers import TimedHost, Timer, matters, slept
 from clew.runtime.events import Event, Listener, Listeners
@@ -77,6 +77,7 @@ class Session(TimedHost):
     start_child: Callable[..., Any] | None = None  # implements `ctx.run`
     accepts_changes = False  # a resumed child may have another structure
     _recorder: Recorder | None = None
+    _left: frozenset[tuple[Item, int]] = frozenset()  # attempts whose values are discarded
 
     def __init__(
         self,
@@ -195,6 +196,12 @@ class Session(TimedHost):
             )
         return self.start_child(self, item, attempt, scope, graph, values, key)
 
+    def leave(self, item: Item, attempt: int) -> Leaving:
+        """Return the exception that unwinds a node; discard what the node returns if it catches that exception."""
+        with self._lock:
+            self._left |= {(item, attempt)}
+        return super().leave(item, attempt)
+
     def before_effects(self, item: Item) -> tuple[Any, ...]:
         """Make earlier records durable and resolve ambiguous calls before a node with side effects is called.
 
@@ -211,7 +218,7 @@ class Session(TimedHost):
 
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
         """Take the value of an attempt; discard it if the attempt has ended."""
-        if item.attempt == attempt and item.live:
+        if item.attempt == attempt and item.live and not (self._left and (item, attempt) in self._left):
             if type(value) is CoroutineType or (item.node.mode == "async" and holds_coroutine(value)):
                 self.machine.fail(item, forgotten_await(item, value), started, duration)
             elif self.cache is not None and (unfit := self.cache.keep(self, item, value)) is not None:
@@ -232,7 +239,9 @@ class Session(TimedHost):
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """Take the exception of an attempt; discard it if the attempt has ended."""
         self._statements.pop((item, attempt), None)
-        if item.attempt != attempt or (self.cancelled and type(error) is RunCancelledError):
+        if item.attempt != attempt or type(error) is Leaving:
+            return
+        if self.cancelled and type(error) is RunCancelledError:
             return  # the node noticed the cancellation: the run is cancelled, not failed
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
