@@ -1,7 +1,7 @@
 """The fast path: steps of a single plain item while nothing else is open.
 
 Most steps of most runs are like this and need none of the general bookkeeping (open steps, batches, items, frontier).
-`steps` advances the working state directly. A step qualifies if exactly one node is due, the node needs neither a
+`_steps` advances the working state directly. A step qualifies if exactly one node is due, the node needs neither a
 context nor a deadline, and the run has neither listeners nor prior work. Otherwise (the node raises, a reducer rejects
 the update, two nodes are due) the machine plans the step in the general way.
 
@@ -24,6 +24,7 @@ from clew.engine.merge import MergeFailure, merge_one
 from clew.engine.outcomes import read
 from clew.engine.program import Program, Wakes
 from clew.engine.records import Outcome, SingleItemStep
+from clew.engine.unstorable import is_storable
 from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
 from clew.state import Overwrite
@@ -65,6 +66,30 @@ def sizes_of(values: tuple[Any, ...]) -> Sizes:
 
 def steps(machine: Machine, epoch: float) -> Steps:
     """Run single-item steps until one does not qualify; `epoch` converts the driver's times into timestamps."""
+    options = machine.options
+    if options.durable and (options.on_error == "continue" or machine.root.program.has_rescues):
+        return _checked(machine, epoch)
+    return _steps(machine, epoch)
+
+
+def _checked(machine: Machine, epoch: float) -> Steps:
+    """`_steps` until a node returns something that may not be storable: the machine decides (``unstorable``)."""
+    fast_steps = _steps(machine, epoch)
+    called: Called | None = next(fast_steps, None)
+    while called is not None:
+        returned = yield called
+        called = None  # a remaining reference would prevent a list from growing in place
+        if not is_storable(returned[0]):
+            value, began, ended = returned
+            machine.finish(general(machine), value, epoch + began, ended - began)
+            return
+        try:
+            called = fast_steps.send(returned)
+        except StopIteration:
+            return
+
+
+def _steps(machine: Machine, epoch: float) -> Steps:
     root, working, outbox, counters = (
         machine.root,
         machine.root.working_state,

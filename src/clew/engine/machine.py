@@ -33,6 +33,7 @@ from clew.engine import (
     rejected_updates,
     steps,
     stops,
+    unstorable,
 )
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
@@ -377,6 +378,9 @@ class Machine:
             except Exception as error:
                 self.give_up(item, error, started, duration, retry=False)
                 return
+        if self.options.durable and (refusal := unstorable.refusal(item, self.options, update, decision)):
+            self.give_up(item, refusal, started, duration, retry=False)
+            return
         outcome = Outcome(
             item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration, cached
         )

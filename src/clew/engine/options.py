@@ -28,6 +28,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     listening: bool = False
+    durable: bool = False  # values have to be stored
     step_by_step: bool = False  # the driver takes every item; no fast path
     stops: Stops | None = None  # where the run pauses; no fast path
     edits: Mapping[int, Step] = {}  # steps by hand of a run that this run retraces, by number

@@ -83,6 +83,7 @@ class Program:
         "given",
         "graph",
         "has_gates",
+        "has_rescues",
         "held_nodes",
         "index",
         "inner",
@@ -153,6 +154,7 @@ class Program:
         self._compile_wakes()
         self.first: Any = None  # (names, missing, due) of S(0), once computed
         self.fast_path: Any = None  # see clew.engine.fast_path
+        self.has_rescues = any(node.rescue is not None for node in self.nodes)
         self.calls: Any = None  # how a driver calls each node, set by the driver
         self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with the values bound outside
         self.descendants: dict[int, frozenset[int]] = {}

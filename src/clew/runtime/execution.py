@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from clew.engine.records import Failure
 from clew.engine.stops import Stops
+from clew.engine.unstorable import place_of
 from clew.errors import (
     ClewError,
     CommitConflictError,
@@ -309,7 +310,9 @@ class RunExecution:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
         run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
-        failures = (Failure(error), *(each for each in session.machine.failures() if each.rescued))
+        refused = session.writer.refused
+        failure = Failure(error) if refused is None else place_of(session.machine, error, *refused)
+        failures = (failure, *(each for each in session.machine.failures() if each.rescued))
         try:
             try:
                 yield session.writer.close

@@ -432,6 +432,7 @@ class RunOpener(Ownership):
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(listeners),
+                durable=self.store.encodes,
                 step_by_step=is_new and holds_stored(start.values.values()),
                 stops=stops,
             ),

@@ -115,6 +115,19 @@ def test_a_node_whose_result_is_refused_writes_nothing(file: Path) -> None:
     assert payments(file) == []
 
 
+@pytest.mark.parametrize("unfit", [1, (1, object())])
+def test_a_confined_node_whose_result_is_refused_writes_nothing(file: Path, unfit: Any) -> None:
+    @node(output=("a", "b"))
+    def wrong(amount: int, ctx: Context) -> Any:
+        with ctx.transaction() as db:
+            db.execute(PAY, (ctx.run_id, amount))
+        return unfit
+
+    result = Engine(Graph([wrong]), store=SQLiteStore(file), on_error="continue").run({"amount": 5})
+    assert [failure.path for failure in result.failures] == ["wrong#0"]
+    assert payments(file) == []
+
+
 def test_what_a_block_left_by_an_exception_wanted_is_not_written(file: Path) -> None:
     @node(output="paid")
     def careful(amount: int, ctx: Context) -> int:

@@ -25,6 +25,7 @@ import msgspec
 from clew.engine.chain import BY_HAND, digest_after, outcome_bytes, stored_decision, stored_deltas
 from clew.engine.deltas import Delta
 from clew.engine.records import Choice, FinishedItem, Outcome, SingleItemStep, Start, Step
+from clew.engine.unstorable import refused
 from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
 from clew.runtime.log.call_records import RecordedCall
@@ -53,6 +54,7 @@ class EntryEncoder:
         self._spans: list[tuple[int, int]] = []  # start and end of each outcome, in microseconds
         self.latency = 0  # of all steps of the root frame, in microseconds
         self.blobs: Blobs = {}
+        self.refused: tuple[Step | FinishedItem, Outcome] | None = None  # it cannot be stored
 
     def entry(self, record: Any) -> LogEntry:
         """Encode a record. Raise EncodeError with node and path if a value has no encoding."""
@@ -62,7 +64,7 @@ class EntryEncoder:
         except EncodeError as error:
             # discard the blobs of this record; keep those of the records before it
             self.blobs = dict(islice(self.blobs.items(), known))
-            raise _named(record, error) from error
+            raise self._named(record, error) from error
 
     def _entry(self, record: Any) -> LogEntry:
         kind = KIND_OF[type(record)]
@@ -92,6 +94,24 @@ class EntryEncoder:
         self.latency += duration
         body = _json([name, visit, msgspec.Raw(stored), started, duration])
         return LogEntry(STEP.name, "", step.number, body, digest)
+
+    def _named(self, record: Any, error: EncodeError) -> EncodeError:
+        """Return the error with the node and path of the value, if they can be found; remember the outcome."""
+        if isinstance(record, SingleItemStep):
+            record = record.step()
+        outcomes: Sequence[Outcome] = ()
+        if isinstance(record, Step):
+            outcomes = record.outcomes
+        elif isinstance(record, FinishedItem):
+            outcomes = (record.outcome,)
+        for each in outcomes:
+            found = refused(each.node, record.prefix + each.path, each.update, each.decision)
+            if found is not None:
+                self.refused = record, each
+                return found
+        if isinstance(record, RecordedCall):
+            return EncodeError(f"the call {record.name!r} at {record.path} cannot be recorded: {error}")
+        return error
 
     # -- parts of bodies, for the kinds ------------------------------------------------------------------
 
@@ -153,29 +173,6 @@ class EntryEncoder:
         digest = sha256(content).hexdigest()
         self.blobs[digest] = content
         return digest
-
-
-def _named(record: Any, error: EncodeError) -> EncodeError:
-    """Return the error with the node and path of the value, if they can be found."""
-    if isinstance(record, SingleItemStep):
-        record = record.step()
-    prefix = getattr(record, "prefix", "")
-    outcomes: Sequence[Outcome] = ()
-    if isinstance(record, Step):
-        outcomes = record.outcomes
-    elif isinstance(record, FinishedItem):
-        outcomes = (record.outcome,)
-    for outcome in outcomes:
-        for name, value in outcome.update.items():
-            try:
-                stored_value(value, at=name, blobs={})
-            except EncodeError as found:
-                return EncodeError(
-                    f"node {outcome.node!r} at {prefix}{outcome.path} returned a value that cannot be stored: {found}"
-                )
-    if isinstance(record, RecordedCall):
-        return EncodeError(f"the call {record.name!r} at {record.path} cannot be recorded: {error}")
-    return error
 
 
 # -- checking --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.records import FinishedItem, Question, SingleItemStep, Step, Withdrawn
+from clew.engine.records import FinishedItem, Outcome, Question, SingleItemStep, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
@@ -138,6 +138,11 @@ class LogWriter:
     def encodes(self) -> bool:
         """Whether records are encoded, so that each value needs an encoding."""
         return self._encoder is not None
+
+    @property
+    def refused(self) -> tuple[Step | FinishedItem, Outcome] | None:
+        """The outcome that could not be encoded, and its record."""
+        return None if self._encoder is None else self._encoder.refused
 
     @property
     def is_lasting(self) -> bool:
@@ -277,14 +282,18 @@ class LogWriter:
         return self._since > max(FIRST_SNAPSHOT, OUTWEIGH * self._weight)
 
     def _detached(self, record: Any) -> list[Statement]:
-        """Return the statements attached to the items whose outcomes are in a record, and remove them."""
+        """Remove the statements attached to the items whose outcomes are in a record; return those of successes."""
+        outcomes: Sequence[Outcome] = ()
         if isinstance(record, FinishedItem):
-            items = [(record.path, record.epoch)]
+            outcomes = (record.outcome,)
         elif isinstance(record, Step):
-            items = [(record.prefix + outcome.path, record.epoch) for outcome in record.outcomes]
-        else:
-            return []
-        return [statement for item in items for statement in self.attached.pop(item, ())]
+            outcomes = record.outcomes
+        found: list[Statement] = []
+        for outcome in outcomes:
+            statements = self.attached.pop((record.prefix + outcome.path, record.epoch), ())
+            if outcome.error is None:
+                found += statements
+        return found
 
     def _append(self, work: Work) -> None:
         entries, drop, blobs, statements = work
