@@ -207,7 +207,7 @@ def too_many_steps(machine: Machine, frame: Frame) -> None:
     visits = {name: frame.working_state.visits[frame.program.index[name]] for name in names}
     due = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
     error = MaxStepsError(
-        f"the run did not settle after {frame.step} steps; still due: {due}; let a gate end the loop, "
+        f"the run did not settle in {machine.options.max_steps} steps; still due: {due}; let a gate end the loop, "
         f"or raise max_steps"
     )
     _fail_frame(frame, error)

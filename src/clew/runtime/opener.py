@@ -317,8 +317,9 @@ class RunOpener(Ownership):
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
+            turn = is_turn(log.row.start)
             options, listeners = self._options(
-                log.row.seed, listener, on_conflict, log.start, stops, is_new=False
+                log.row.seed, listener, on_conflict, log.start, stops, is_new=False, in_thread=turn
             )
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             writer = self.repository.writer(log, fence, self.settings.durability)
@@ -405,7 +406,12 @@ class RunOpener(Ownership):
             ],
             held=set(log.due),
         )
-        options = options or self._options(log.row.seed, None, log.on_conflict, log.start, is_new=False)[0]
+        options = (
+            options
+            or self._options(
+                log.row.seed, None, log.on_conflict, log.start, is_new=False, in_thread=is_turn(log.row.start)
+            )[0]
+        )
         finished = [dict(outcome.update) for outcome in log.finished.values()]
         answers = [dict(answers) for answers in log.answers.values()]
         if log.frames or holds_stored(state.values.values(), finished, answers):
@@ -421,6 +427,7 @@ class RunOpener(Ownership):
         stops: Stops | None = None,
         *,
         is_new: bool = True,
+        in_thread: bool = False,
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
         listeners = (*self._listeners, listener) if listener is not None else self._listeners
@@ -428,7 +435,7 @@ class RunOpener(Ownership):
             Options(
                 seed=seed,
                 queue_depth=settings.queue_depth,
-                max_steps=settings.max_steps + start.step,  # of this run, not of those before it
+                max_steps=settings.max_steps + (start.step if in_thread else 0),
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(listeners),

@@ -199,7 +199,7 @@ class ThreadOpener(RunOpener):
         start: GraphState = turned(before, turn, lambda: digest_of_turn(state.digest, head, start, turn))
         seed = state.seed if state.seed is not None else self._seed(run_id)
         rule = self._on_conflict(run.on_conflict)
-        options, listeners = self._options(seed, listener, rule, start, stops)
+        options, listeners = self._options(seed, listener, rule, start, stops, in_thread=True)
         machine = Machine.restore(program, start, options)
         session = self._session(
             run_id,

@@ -66,7 +66,7 @@ def _records(
     own, now = run.program(log.start), opener.settings.clock.time()
     machine = opener.machine_at(log, own, now=program)
     machine.preview()
-    if machine.root.step >= opener.settings.max_steps + log.start.step:
+    if machine.root.step >= machine.options.max_steps:
         raise RunStateError(f"run {log.row.run_id!r} has reached max_steps; raise max_steps to update it")
     chain = log.chain(own)
     after = WorkingState.restore(program, chain.state(chain.last))
