@@ -102,7 +102,7 @@ def graph_code(graph: Graph) -> GraphCode:
         name: digest(b"clew:node code", *(part.digest.encode() if part else b"" for part in each))
         for name, each in parts.items()
     }
-    codes = [part.encode() for pair in nodes.items() for part in pair]
+    codes = [part.encode(errors="surrogatepass") for pair in nodes.items() for part in pair]
     reduced = {name: part.digest for name, part in reducers.items()}
     found = [part for each in parts.values() for part in each if part is not None]
     made = graph.__dict__["_code"] = GraphCode(
