@@ -42,6 +42,7 @@ runtime/inside runtime/updates
 runtime/inspection
 runtime/child_runs runtime/replays runtime/stored_runs
 runtime/execution runtime/threads
+runtime/turn_calls
 runtime/handles
 runtime/engine
 runtime/regression

@@ -124,6 +124,10 @@ assert_type(engine.handle("a").result(timeout=1.0), RunResult)
 for event in engine.handle("a").events(after="cursor", follow=True):
     assert_type(event, Event)
 engine.stream(run_id="a", answer=True)
+assert_type(engine.start(Data(1), thread="t", timeout=1.0, on_busy="refuse", drop=True), RunHandle)
+for event in engine.stream({"x": 1}, thread="t", timeout=None):
+    assert_type(event, Event)
+engine.fork("a", thread="t", on_busy="wait")
 
 
 async def awaited() -> None:
@@ -139,6 +143,7 @@ async def awaited() -> None:
 plus(1, "no context")  # mypy: arg-type; pyright: reportArgumentType
 engine.run(5)  # mypy: arg-type; pyright: reportArgumentType
 engine.start(5)  # mypy: arg-type; pyright: reportArgumentType
+engine.start({"x": 1}, thread="t", on_busy="never")  # mypy: arg-type; pyright: reportArgumentType
 engine.handle("a").events(after=3)  # mypy: arg-type; pyright: reportArgumentType
 Engine(graph, publish="all")  # mypy: arg-type; pyright: reportArgumentType
 engine.run("x")  # mypy: arg-type; pyright: reportArgumentType

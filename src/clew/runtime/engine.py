@@ -7,32 +7,30 @@ for event loops open the same session; only the driver differs. They raise the e
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from clew.engine.stops import Nodes, Stops, read_stops
+from clew.engine.stops import Nodes, read_stops
 from clew.errors import (
     ClewError,
     InputError,
     RunStateError,
-    ThreadBusyError,
 )
 from clew.graph import Graph
 from clew.runtime.drivers.hold import Hold, conclude
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
-from clew.runtime.inside import forked
 from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.runtime.stored_runs import StoredRuns
-from clew.runtime.threads import Thread, ThreadOpener, TurnOptions, check_thread, pauses
+from clew.runtime.threads import Thread, ThreadOpener, check_thread
+from clew.runtime.turn_calls import TurnCalls, TurnOptions, awhen_free, read_turn, when_free
 from clew.stores import MemoryStore, Store
 from clew.stores.memory.store import NOWHERE
 
@@ -72,6 +70,7 @@ class Engine(StoredRuns):
         self._opener = ThreadOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
         self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
         self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
+        self._turns = TurnCalls(self._execution, self._opener, live.__contains__)
         self._made_handles: RunHandles | None = None
 
     def __enter__(self) -> Engine:
@@ -122,20 +121,12 @@ class Engine(StoredRuns):
         stops = read_stops(self.graph, stop_before, stop_after)
         with showing(progress) as listener:
             if thread is None and not turn:
-                opening = partial(
-                    self._opener.new, values, hold.run_id, listener, owner=hold.owner, stops=stops
-                )
+                new = (values, hold.run_id, listener)
+                opening = partial(self._opener.new, *new, owner=hold.owner, stops=stops)
                 return execution.drive(hold, opening, check)
-            for pause in pauses(turn):
-                try:
-                    return execution.drive(
-                        hold, self._turn(thread, values, hold, turn, listener, stops), check
-                    )
-                except ThreadBusyError:
-                    if hold.session is not None:
-                        raise  # a node raised it
-                time.sleep(pause)
-            return execution.drive(hold, self._turn(thread, values, hold, turn, listener, stops), check)
+            call = read_turn(thread, turn)
+            turning = self._turns.opening(call, values, hold, listener, stops)
+            return when_free(call, hold, partial(execution.drive, hold, turning, check))
 
     async def arun(
         self,
@@ -150,57 +141,17 @@ class Engine(StoredRuns):
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
-        import asyncio
-
         execution = self._execution
         hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
         with showing(progress) as listener:
             if thread is None and not turn:
-                opening = partial(
-                    self._opener.new, values, hold.run_id, listener, owner=hold.owner, stops=stops
-                )
+                new = (values, hold.run_id, listener)
+                opening = partial(self._opener.new, *new, owner=hold.owner, stops=stops)
                 return await execution.adrive(hold, opening, check, at_once=True)
-            for pause in pauses(turn):
-                try:
-                    turned = self._turn(thread, values, hold, turn, listener, stops)
-                    return await execution.adrive(hold, turned, check)
-                except ThreadBusyError:
-                    if hold.session is not None:
-                        raise  # a node raised it
-                await asyncio.sleep(pause)
-            return await execution.adrive(
-                hold, self._turn(thread, values, hold, turn, listener, stops), check
-            )
-
-    def _turn(
-        self,
-        thread: str | None,
-        values: Values | None,
-        hold: Hold,
-        options: TurnOptions,
-        listener: Listener | None,
-        stops: Stops | None,
-    ) -> Callable[[], Session]:
-        if thread is None:
-            raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
-        return partial(
-            self._opener.turn,
-            check_thread(thread),
-            values,
-            hold.run_id,
-            hold.owner,
-            listener,
-            resume=self._resume_here,
-            is_live=self._live.__contains__,
-            drop=options.get("drop", False),
-            stops=stops,
-        )
-
-    def _resume_here(self, run_id: str) -> None:
-        """Resume a run in this thread, which is not one of an event loop."""
-        hold = Hold(run_id)
-        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False), False)
+            call = read_turn(thread, turn)
+            turning = self._turns.opening(call, values, hold, listener, stops)
+            return await awhen_free(call, hold, partial(execution.adrive, hold, turning, check))
 
     def thread(self, name: str) -> Thread:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
@@ -211,11 +162,17 @@ class Engine(StoredRuns):
         values: Values | None = None,
         *,
         run_id: str | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> RunHandle:
-        """Start a run in the background and return its handle: on a thread, or as a task of the running event loop."""
-        return self._handles.start(values, run_id, read_stops(self.graph, stop_before, stop_after))
+        """Start a run in the background and return its handle: on a thread, or as a task of the running event loop.
+
+        With a `thread`, it waits there for the runs of other callers.
+        """
+        call = read_turn(thread, turn) if thread is not None or turn else None
+        return self._handles.start(values, run_id, read_stops(self.graph, stop_before, stop_after), call)
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run in the store, in this process or another one."""
@@ -226,7 +183,9 @@ class Engine(StoredRuns):
         if self._made_handles is None:
             from clew.runtime.handles.handle import RunHandles
 
-            self._made_handles = RunHandles(self._execution, self._opener, self._inspection, self._live)
+            self._made_handles = RunHandles(
+                self._execution, self._opener, self._inspection, self._live, self._turns
+            )
         return self._made_handles
 
     def stream(
@@ -238,15 +197,18 @@ class Engine(StoredRuns):
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
         check: bool | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards.
 
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
         stops = read_stops(self.graph, stop_before, stop_after)
-        return self._handles.stream(values, run_id, answer, answers, resume, check, stops)
+        call = read_turn(thread, turn) if thread is not None or turn else None
+        return self._handles.stream(values, run_id, answer, answers, resume, check, stops, call)
 
     async def astream(
         self,
@@ -257,12 +219,15 @@ class Engine(StoredRuns):
         answers: Mapping[str, Any] | None = None,
         resume: bool = False,
         check: bool | None = None,
+        thread: str | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         stops = read_stops(self.graph, stop_before, stop_after)
-        events = self._handles.astream(values, run_id, answer, answers, resume, check, stops)
+        call = read_turn(thread, turn) if thread is not None or turn else None
+        events = self._handles.astream(values, run_id, answer, answers, resume, check, stops, call)
         try:
             async for event in events:
                 yield event
@@ -316,6 +281,7 @@ class Engine(StoredRuns):
         check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """Start a new run from S(step) of the run `parent`, with changed values.
 
@@ -323,9 +289,8 @@ class Engine(StoredRuns):
         """
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        source = (self._opener, self._opener.move_of, parent, path)
-        opening = partial(forked, *source, step, values, thread, hold, stops)
-        return self._execution.drive(hold, opening, check)
+        call, opening = self._turns.fork(thread, turn, parent, path, step, values, hold, stops)
+        return when_free(call, hold, partial(self._execution.drive, hold, opening, check))
 
     async def afork(
         self,
@@ -340,13 +305,13 @@ class Engine(StoredRuns):
         check: bool | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
+        **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        source = (self._opener, self._opener.move_of, parent, path)
-        opening = partial(forked, *source, step, values, thread, hold, stops)
-        return await self._execution.adrive(hold, opening, check)
+        call, opening = self._turns.fork(thread, turn, parent, path, step, values, hold, stops)
+        return await awhen_free(call, hold, partial(self._execution.adrive, hold, opening, check))
 
     def rerun(
         self,

@@ -8,7 +8,7 @@ else follows after "/". Of several children at one place, the path means the las
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -93,20 +93,19 @@ def frame_at(runs: RunReader, run_id: str, path: str) -> StoredFrame:
 
 def forked(
     opener: RunOpener,
-    move_of: Callable[[str | None], ThreadMove | None],
     parent: str,
     path: str | None,
     step: int | str | None,
     values: Mapping[str, Any] | None,
-    thread: str | None,
     hold: Hold,
     stops: Stops | None = None,
+    move: ThreadMove | None = None,
 ) -> Session:
     """Start a run from a step of another run, or of a child or a subgraph inside it.
 
-    A fork of a subgraph is independent of the run around it. `move_of` returns the move of a thread to the new run.
+    A fork of a subgraph is independent of the run around it. With a `move`, the new run becomes the head of a thread.
     """
-    move, rest = move_of(thread), ""
+    rest = ""
     if path is not None:
         parent, rest = child_at(opener.runs, parent, path)
     if not rest:

@@ -10,18 +10,19 @@ What a call finds at the head decides what it does:
 no head                starts the first run
 running                waits up to `timeout`, or with ``on_busy="refuse"`` raises ThreadBusyError
 running, owner dead    resumes that run first
-waiting, paused        raises RunStateError, unless ``drop=True`` drops the open work
+waiting, paused        raises RunStateError, unless ``drop=True`` cancels that run and drops its open work
 completed              continues
 failed, cancelled      continues; a warning lists the work that is dropped
 =====================  ===============================================================================================
+
+A fork that becomes the head follows the same rules.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
 from clew.engine.merge import MergeFailure
@@ -29,6 +30,7 @@ from clew.engine.program import complaint, program_of
 from clew.engine.stops import Stops
 from clew.engine.working_state import WorkingState
 from clew.errors import (
+    ClewError,
     InputError,
     RunOwnedError,
     RunStateError,
@@ -36,7 +38,6 @@ from clew.errors import (
     ThreadMovedError,
     UnknownRunError,
 )
-from clew.graph.names import similar
 from clew.graph_warnings import warn
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener
@@ -55,40 +56,11 @@ if TYPE_CHECKING:
     from clew.state.input_types import Values
 
 
-class TurnOptions(TypedDict, total=False):
-    """Options of `Engine.run` with a thread."""
-
-    timeout: float | None
-    """How many seconds to wait for a run of another caller; None waits without limit."""
-    on_busy: Literal["wait", "refuse"]
-    """What to do while another caller runs the thread."""
-    drop: bool
-    """Whether to drop the open work of a run that waits or is paused."""
+_OPEN = ("waiting", "paused")
 
 
-_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a run of another caller
-
-
-def pauses(options: TurnOptions) -> Iterator[float]:
-    """Yield how long to wait before each new attempt to continue a busy thread."""
-    for name in options:
-        if name not in TurnOptions.__optional_keys__:
-            meant = similar(name, ("run_id", "thread", "progress", *TurnOptions.__optional_keys__))
-            hint = f"did you mean {meant!r}?" if meant else f"give values as one mapping: {{{name!r}: ...}}"
-            raise InputError(f"a run has no option {name!r}; {hint}")
-    on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
-    if on_busy not in ("wait", "refuse"):
-        raise InputError(f"on_busy must be 'wait' or 'refuse', got {on_busy!r}")
-    if timeout is not None and not timeout >= 0:
-        raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
-    if on_busy == "refuse":
-        return
-    end = None if timeout is None else time.monotonic() + timeout
-    for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
-        left = pause if end is None else end - time.monotonic()
-        if left <= 0:
-            return
-        yield min(pause, left)
+def _busy(thread: str, head: str) -> ThreadBusyError:
+    return ThreadBusyError(f"thread {thread!r} is busy: run {head!r} is running; wait for it, or cancel it")
 
 
 def check_thread(name: Any) -> str:
@@ -102,10 +74,6 @@ def check_thread(name: Any) -> str:
 class ThreadOpener(RunOpener):
     """Opens the next run of a thread."""
 
-    def move_of(self, thread: str | None) -> ThreadMove | None:
-        """Return the move that makes a new run the head of a thread, from its head now."""
-        return None if thread is None else ThreadMove(check_thread(thread), self.store.head(thread))
-
     def turn(
         self,
         thread: str,
@@ -114,7 +82,7 @@ class ThreadOpener(RunOpener):
         owner: str,
         listener: Listener | None = None,
         *,
-        resume: Callable[[str], object],
+        resume: Callable[[str], object] | None,
         is_live: Callable[[str], bool],
         drop: bool = False,
         stops: Stops | None = None,
@@ -123,59 +91,105 @@ class ThreadOpener(RunOpener):
 
         Raise ThreadBusyError while another caller runs the head.
         """
+
+        def create(move: ThreadMove, status: str) -> Session:
+            if move.expected is None:
+                return self.new(values, run_id, listener, owner=owner, thread=move, stops=stops)
+            return self._next(move, status, values, run_id, owner, listener, stops)
+
+        return self.moving(thread, create, resume=resume, is_live=is_live, drop=drop)
+
+    def moving(
+        self,
+        thread: str,
+        create: Callable[[ThreadMove, str], Session],
+        *,
+        resume: Callable[[str], object] | None,
+        is_live: Callable[[str], bool],
+        drop: bool,
+    ) -> Session:
+        """Create a run that becomes the head of a thread, given the move and the status of the head before it."""
         while True:
             head = self.store.head(thread)
             try:
                 if head is None:
-                    move = ThreadMove(thread)
-                    return self.new(values, run_id, listener, owner=owner, thread=move, stops=stops)
-                if self._is_busy(thread, head, resume, is_live, drop):
-                    raise ThreadBusyError(
-                        f"thread {thread!r} is busy: run {head!r} is running; wait for it, or cancel it"
-                    )
-                return self._next(thread, head, values, run_id, owner, listener, stops)
+                    return create(ThreadMove(thread), "")
+                status = self._status(thread, head, resume, is_live, drop)
+                with self._dropped(thread, head) if status in _OPEN else nullcontext():
+                    return create(ThreadMove(thread, head), status)
             except ThreadMovedError:
                 continue  # another caller was faster
 
-    def _is_busy(
+    def _status(
         self,
         thread: str,
         head: str,
-        resume: Callable[[str], object],
+        resume: Callable[[str], object] | None,
         is_live: Callable[[str], bool],
         drop: bool,
-    ) -> bool:
-        """Return whether another caller runs the head. Resume a head whose owner is dead."""
+    ) -> str:
+        """Return the status of a head that the thread can continue from. Resume a head whose owner is dead."""
         status = self.store.row(head).status
         if status == "running":
             owner = self.store.owner(head)
-            if is_live(head) or (owner is not None and owner.holds):
-                return True
+            if is_live(head) or (owner is not None and owner.holds) or resume is None:
+                raise _busy(thread, head)
             try:
                 resume(head)
             except (RunOwnedError, RunStateError):  # another caller resumes it
-                return True
+                raise _busy(thread, head) from None
             except Exception:  # the head has failed now: the turn continues from its last state
                 pass
-            return self._is_busy(thread, head, resume, is_live, drop)
-        if status in ("waiting", "paused") and not drop:
+            return self._status(thread, head, resume, is_live, drop)
+        if status in _OPEN and not drop:
             what = "waits for an answer" if status == "waiting" else "is paused"
             raise RunStateError(
                 f"thread {thread!r}: run {head!r} {what}; continue it with engine.resume({head!r}), "
                 f"or drop its open work with drop=True"
             )
-        return False
+        return status
+
+    @contextmanager
+    def _dropped(self, thread: str, head: str) -> Iterator[None]:
+        """Cancel a head that waits or is paused, while its successor is created; restore it if that fails.
+
+        It is cancelled first. So after a crash, the same call continues from the cancelled head.
+        """
+        try:
+            fence, owner = self.claim(head)  # it cannot be answered from now on
+        except RunOwnedError:
+            raise _busy(thread, head) from None
+        try:
+            row = self.runs.open(head).row
+            if row.status not in _OPEN:  # it was resumed
+                raise ThreadMovedError(f"run {head!r} is {row.status}")
+        except BaseException:
+            self.release(head, fence, owner)
+            raise
+        now = self.settings.clock.time()
+        try:
+            self.repository.cancel(head, fence, now)
+            yield
+        except BaseException:
+            self._restore(row, fence, owner)
+            raise
+        try:
+            self.repository.close(head, fence, "cancelled", now, ())
+        except ClewError:  # it is cancelled, but not released
+            self.left(head, owner)
 
     def _next(
         self,
-        thread: str,
-        head: str,
+        move: ThreadMove,
+        status: str,
         values: Values | None,
         run_id: str,
         owner: str,
         listener: Listener | None,
         stops: Stops | None,
     ) -> Session:
+        thread, head = move.name, move.expected
+        assert head is not None
         graph, what = self.graph, f"thread {thread!r}"
         checked = checked_values(
             graph, values if isinstance(values, Mapping) else input_values(graph, values), what
@@ -195,7 +209,7 @@ class ThreadOpener(RunOpener):
             turn = new_turn(program, before, checked, names | defaults)
         except MergeFailure as failure:
             raise InputError(f"{what}: cannot merge {failure.value!r}: {failure.error}") from failure.error
-        self._warn_of_dropped(thread, head, run.row.status, before)
+        self._warn_of_dropped(thread, head, status, before)
         start: GraphState = turned(before, turn, lambda: digest_of_turn(state.digest, head, start, turn))
         seed = state.seed if state.seed is not None else self._seed(run_id)
         rule = self._on_conflict(run.on_conflict)
@@ -209,7 +223,7 @@ class ThreadOpener(RunOpener):
             listeners,
             parent=head,
             owner=owner,
-            thread=ThreadMove(thread, head),
+            thread=move,
             turn=turn,
         )
         self._store_filled(session, filled)

@@ -16,7 +16,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from threading import Lock, Thread
@@ -25,7 +25,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from clew.engine.program import check_values
 from clew.engine.stops import Stops
-from clew.errors import RunStateError
+from clew.errors import RunStateError, ThreadBusyError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
@@ -34,6 +34,7 @@ from clew.runtime.handles.live_events import LiveEvents
 from clew.runtime.log.run_checks import input_values
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult
+from clew.runtime.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
 from clew.state import GraphState
 
 if TYPE_CHECKING:
@@ -124,8 +125,11 @@ class Job:
 class BackgroundRuns:
     """The runs that one engine executes in the background."""
 
-    def __init__(self, execution: RunExecution, opener: RunOpener, live: dict[str, Session]) -> None:
+    def __init__(
+        self, execution: RunExecution, opener: RunOpener, live: dict[str, Session], turns: TurnCalls
+    ) -> None:
         self._execution = execution
+        self._turns = turns
         self._opener = opener
         self._sessions = live
         self._jobs: dict[str, Job] = {}
@@ -167,10 +171,18 @@ class BackgroundRuns:
 
     # -- starting ----------------------------------------------------------------------------------------
 
-    def start(self, values: Values | None, run_id: str | None, stops: Stops | None = None) -> Job:
-        """Start a new run."""
+    def start(
+        self,
+        values: Values | None,
+        run_id: str | None,
+        stops: Stops | None = None,
+        turn: TurnCall | None = None,
+    ) -> Job:
+        """Start a new run, in a thread if `turn` names one."""
         hold = self._execution.new_hold(run_id)
         job = Job(hold.run_id, LiveEvents(hold.run_id))
+        if turn is not None:
+            return self._start_turn(turn, values, job, hold, stops)
         opening = partial(self._opener.new, values, hold.run_id, job.live, owner=hold.owner, stops=stops)
         if not inside_event_loop():
             return self._on_thread(job, hold, opening)
@@ -178,6 +190,23 @@ class BackgroundRuns:
         if not isinstance(values, GraphState):
             check_values(graph, input_values(graph, values))  # raise now, not in the task
         return self._as_task(job, hold, opening, is_new=True)
+
+    def _start_turn(
+        self, turn: TurnCall, values: Values | None, job: Job, hold: Hold, stops: Stops | None
+    ) -> Job:
+        """Start the next run of a thread. If another caller runs the thread, wait for it in the background."""
+        opening = self._turns.opening(turn, values, hold, job.live, stops)
+        if inside_event_loop():
+            return self._as_task(job, hold, opening, turn=turn)
+        try:
+            return self._on_thread(
+                job, hold, self._turns.opening(turn, values, hold, job.live, stops, resumes=False)
+            )
+        except ThreadBusyError:
+            if not turn.waits:
+                raise
+        wait = partial(when_free, turn, hold, opening, lambda: job.is_cancelled)
+        return self._on_thread(job, hold, wait, is_patient=True)
 
     def answer(self, run_id: str, value: Any, path: str = _ANY) -> Job:
         """Answer a question of a run that waits, and resume it; if it runs here, as soon as it waits."""
@@ -210,15 +239,23 @@ class BackgroundRuns:
             self._jobs[job.run_id] = job
             self._live_events[job.run_id] = job.live
 
-    def _on_thread(self, job: Job, hold: Hold, opening: Callable[[], Session | RunResult]) -> Job:
-        """Open the run here, so that the caller gets the errors, and execute it on a thread."""
+    def _on_thread(
+        self, job: Job, hold: Hold, opening: Callable[[], Session | RunResult], *, is_patient: bool = False
+    ) -> Job:
+        """Open the run here, so that the caller gets the errors, and execute it on a thread.
+
+        With `is_patient`, open it on the thread: that has to wait.
+        """
         try:
-            opened = opening()  # a run that exists, or is owned, is no job yet
-            if isinstance(opened, Session):
-                hold.session = opened
+            if is_patient:
+                first = partial(_opened_by, job, opening)
+            else:
+                opened = opening()  # a run that exists, or is owned, is no job yet
+                if isinstance(opened, Session):
+                    hold.session = opened
+                first = partial(job.opened, opened)
             self._register(job)
             context = copy_context()
-            first = partial(job.opened, opened)
             job.thread = Thread(
                 target=context.run, args=(self._work, job, hold, first), name="clew-run", daemon=True
             )
@@ -242,21 +279,28 @@ class BackgroundRuns:
             self._end(job, result, None)
 
     def _as_task(
-        self, job: Job, hold: Hold, opening: Callable[..., Session | RunResult], *, is_new: bool = False
+        self,
+        job: Job,
+        hold: Hold,
+        opening: Callable[..., Session | RunResult],
+        *,
+        is_new: bool = False,
+        turn: TurnCall | None = None,
     ) -> Job:
         """Execute the run as a task, which also opens it, because the loop must not wait for the store."""
         import asyncio
 
-        def opened(**options: Any) -> Session | RunResult:
-            return job.opened(opening(**options))
-
+        opened = partial(_opened_by, job, opening)
+        drive = partial(self._execution.adrive, hold, opened, False, at_once=is_new)
+        if turn is not None:
+            drive = partial(awhen_free, turn, hold, drive, lambda: job.is_cancelled)
         self._register(job)
-        job.task = asyncio.get_running_loop().create_task(self._awork(job, hold, opened, is_new))
+        job.task = asyncio.get_running_loop().create_task(self._awork(job, drive))
         return job
 
-    async def _awork(self, job: Job, hold: Hold, opening: Callable[..., Any], is_new: bool) -> None:
+    async def _awork(self, job: Job, drive: Callable[[], Awaitable[RunResult]]) -> None:
         try:
-            result = await self._execution.adrive(hold, opening, False, at_once=is_new)
+            result = await drive()
             while answers := self._more_answers(job, result):
                 hold = Hold(job.run_id)
                 again = partial(self._resumed, hold, job, answers)
@@ -311,6 +355,10 @@ class BackgroundRuns:
         for job in jobs:
             if job.thread is not threading.current_thread():
                 job.wait(until - time.monotonic())
+
+
+def _opened_by(job: Job, opening: Callable[..., Session | RunResult], **options: Any) -> Session | RunResult:
+    return job.opened(opening(**options))
 
 
 def _last_step(session: Session) -> int:

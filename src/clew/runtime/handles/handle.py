@@ -32,6 +32,7 @@ from clew.runtime.inspection import RunInspection
 from clew.runtime.log.run_tail import RunTail
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
+from clew.runtime.turn_calls import TurnCall, TurnCalls
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -46,17 +47,24 @@ class RunHandles:
         opener: RunOpener,
         inspection: RunInspection,
         live: dict[str, Session],
+        turns: TurnCalls,
     ) -> None:
         self.execution = execution
         self.opener = opener
         self.inspection = inspection
         self.settings = opener.settings
-        self.background = BackgroundRuns(execution, opener, live)
-        self._streams = RunStreams(execution, opener)
+        self.background = BackgroundRuns(execution, opener, live, turns)
+        self._streams = RunStreams(execution, opener, turns)
 
-    def start(self, values: Values | None, run_id: str | None, stops: Stops | None = None) -> RunHandle:
-        """Start a run in the background."""
-        job = self.background.start(values, run_id, stops)
+    def start(
+        self,
+        values: Values | None,
+        run_id: str | None,
+        stops: Stops | None = None,
+        turn: TurnCall | None = None,
+    ) -> RunHandle:
+        """Start a run in the background, in a thread if `turn` names one."""
+        job = self.background.start(values, run_id, stops, turn)
         return RunHandle(self, job.run_id, job)
 
     def handle(self, run_id: str) -> RunHandle:

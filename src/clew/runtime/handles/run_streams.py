@@ -22,6 +22,7 @@ from clew.runtime.execution import RunExecution
 from clew.runtime.handles.event_position import CursorTags
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult
+from clew.runtime.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
@@ -34,6 +35,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
     resume: bool = False
     check: bool | None = None
     stops: Stops | None = None
+    turn: TurnCall | None = None
 
     @property
     def continues(self) -> bool:
@@ -47,15 +49,18 @@ class StreamRequest(msgspec.Struct, frozen=True):
                 f"run {self.run_id!r} is continued with an answer or resume=True, so it takes no values; pass one of "
                 f"the two"
             )
+        if self.turn is not None:
+            raise InputError(f"run {self.run_id!r} is continued; a thread is for new runs only")
         return True
 
 
 class RunStreams:
     """Streams the runs of one engine."""
 
-    def __init__(self, execution: RunExecution, opener: RunOpener) -> None:
+    def __init__(self, execution: RunExecution, opener: RunOpener, turns: TurnCalls) -> None:
         self._execution = execution
         self._opener = opener
+        self._turns = turns
 
     def _opening(
         self, request: StreamRequest, pass_on: Callable[[Event], object]
@@ -70,9 +75,11 @@ class RunStreams:
         else:
             hold = execution.new_hold(request.run_id)
             tags = CursorTags(hold.run_id, pass_on)
-            opening = partial(
-                self._opener.new, request.values, hold.run_id, tags, owner=hold.owner, stops=request.stops
-            )
+            values, stops = request.values, request.stops
+            if request.turn is not None:
+                opening = self._turns.opening(request.turn, values, hold, tags, stops)
+            else:
+                opening = partial(self._opener.new, values, hold.run_id, tags, owner=hold.owner, stops=stops)
 
         def opened(**options: Any) -> Session | RunResult:
             session = opening(**options)
@@ -90,7 +97,8 @@ class RunStreams:
         hold, opening = self._opening(request, events.put)
         free = partial(execution.free, hold)
         try:
-            session = opening()
+            turn = request.turn
+            session = opening() if turn is None else when_free(turn, hold, opening)
             if isinstance(session, RunResult):
                 check(session)
                 return iter(())  # the run has ended
@@ -121,8 +129,13 @@ class RunStreams:
         hold, opening = self._opening(
             request, lambda event: loop.call_soon_threadsafe(queue.put_nowait, event)
         )
+        turn = request.turn
+        if turn is None:
+            driving = execution.adrive(hold, opening, False, at_once=not request.continues)
+        else:
+            driving = awhen_free(turn, hold, partial(execution.adrive, hold, opening, False))
         events = streams.from_task(
-            execution.adrive(hold, opening, False, at_once=not request.continues),
+            driving,
             queue,
             lambda: execution.stop(hold.session),
             execution.check_of(request.check),

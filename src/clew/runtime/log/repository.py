@@ -186,6 +186,10 @@ class RunRepository:
         """Mark a resumed run as running."""
         self._update(run_id, "running", now, (), fence, release=False)
 
+    def cancel(self, run_id: str, fence: int, now: float) -> None:
+        """Mark a run as cancelled, without releasing it."""
+        self._update(run_id, "cancelled", now, (), fence, release=False)
+
     def close(
         self,
         run_id: str,

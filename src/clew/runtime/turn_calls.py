@@ -1,0 +1,194 @@
+"""Turns as the methods of an engine execute them: they wait while another caller runs the thread.
+
+A method tries to open a turn. `ThreadBusyError` means that another caller runs the head: the method tries again after a
+pause, until `timeout` has passed. The waiting happens where the method executes the run: in the caller's thread, on the
+event loop, or in the background.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+import msgspec
+
+from clew.engine.stops import Stops
+from clew.errors import InputError, RunCancelledError, ThreadBusyError
+from clew.graph.names import similar
+from clew.runtime.drivers.hold import Hold
+from clew.runtime.drivers.session import Session
+from clew.runtime.events import Listener
+from clew.runtime.execution import RunExecution
+from clew.runtime.inside import forked
+from clew.runtime.opener import NO_ANSWER
+from clew.runtime.threads import ThreadOpener, check_thread
+
+if TYPE_CHECKING:
+    from clew.state.input_types import Values
+
+T = TypeVar("T")
+
+
+class TurnOptions(TypedDict, total=False):
+    """Options of a method with a thread."""
+
+    timeout: float | None
+    """How many seconds to wait for a run of another caller; None waits without limit."""
+    on_busy: Literal["wait", "refuse"]
+    """What to do while another caller runs the thread."""
+    drop: bool
+    """Whether to cancel a run that waits or is paused, and to drop its open work."""
+
+
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a run of another caller
+
+
+class TurnCall(msgspec.Struct, frozen=True):
+    """What a caller asks for: the thread, and what to do if its last run has not ended."""
+
+    thread: str
+    timeout: float | None = None
+    waits: bool = True
+    drop: bool = False
+
+    def pauses(self) -> Iterator[float]:
+        """Yield how long to wait before each new attempt, counted from the first one."""
+        if not self.waits:
+            return
+        end = None if self.timeout is None else time.monotonic() + self.timeout
+        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+            left = pause if end is None else end - time.monotonic()
+            if left <= 0:
+                return
+            yield min(pause, left)
+
+
+def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> TurnCall:
+    """Read the options of a method that has a thread, or options that need one. Raise InputError if one is invalid."""
+    for name in options:
+        if name not in TurnOptions.__optional_keys__:
+            meant = similar(name, ("run_id", "thread", "progress", *TurnOptions.__optional_keys__))
+            hint = f"did you mean {meant!r}?" if meant else f"give values as one mapping: {{{name!r}: ...}}"
+            raise InputError(f"a {what} has no option {name!r}; {hint}")
+    on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
+    if on_busy not in ("wait", "refuse"):
+        raise InputError(f"on_busy must be 'wait' or 'refuse', got {on_busy!r}")
+    if timeout is not None and not timeout >= 0:
+        raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
+    if thread is None:
+        raise InputError(f"{', '.join(options)}: these options need a thread; pass thread=...")
+    return TurnCall(check_thread(thread), timeout, on_busy == "wait", options.get("drop", False))
+
+
+def when_free(
+    call: TurnCall, hold: Hold, act: Callable[[], T], is_cancelled: Callable[[], bool] = lambda: False
+) -> T:
+    """Call a function that opens a turn until no other caller runs the thread, in the caller's thread."""
+    for pause in call.pauses():
+        try:
+            return act()
+        except ThreadBusyError:
+            if hold.session is not None:
+                raise  # a node raised it
+        time.sleep(pause)
+        _check(call, hold, is_cancelled)
+    return act()
+
+
+async def awhen_free(
+    call: TurnCall,
+    hold: Hold,
+    act: Callable[[], Awaitable[T]],
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> T:
+    """`when_free` on the running event loop."""
+    import asyncio
+
+    for pause in call.pauses():
+        try:
+            return await act()
+        except ThreadBusyError:
+            if hold.session is not None:
+                raise
+        await asyncio.sleep(pause)
+        _check(call, hold, is_cancelled)
+    return await act()
+
+
+def _check(call: TurnCall, hold: Hold, is_cancelled: Callable[[], bool]) -> None:
+    if is_cancelled():
+        raise RunCancelledError(
+            f"run {hold.run_id!r} was cancelled while it waited for thread {call.thread!r}; it has not started"
+        )
+
+
+class TurnCalls:
+    """Opens the turns of one engine's threads. `is_live` tells whether the engine executes a run."""
+
+    def __init__(self, execution: RunExecution, opener: ThreadOpener, is_live: Callable[[str], bool]) -> None:
+        self._execution = execution
+        self._opener = opener
+        self._is_live = is_live
+
+    def opening(
+        self,
+        call: TurnCall,
+        values: Values | None,
+        hold: Hold,
+        listener: Listener | None,
+        stops: Stops | None,
+        *,
+        resumes: bool = True,
+    ) -> Callable[[], Session]:
+        """Return a function that opens a turn, or raises ThreadBusyError.
+
+        Without `resumes`, a run whose owner is dead counts as busy: the caller must not execute it.
+        """
+        return partial(
+            self._opener.turn,
+            call.thread,
+            values,
+            hold.run_id,
+            hold.owner,
+            listener,
+            resume=self._resume if resumes else None,
+            is_live=self._is_live,
+            drop=call.drop,
+            stops=stops,
+        )
+
+    def fork(
+        self,
+        thread: str | None,
+        options: TurnOptions,
+        parent: str,
+        path: str | None,
+        step: int | str | None,
+        values: Mapping[str, Any] | None,
+        hold: Hold,
+        stops: Stops | None,
+    ) -> tuple[TurnCall, Callable[[], Session]]:
+        """Return how to wait for the thread of a fork, and a function that opens the fork."""
+        opening = partial(forked, self._opener, parent, path, step, values, hold, stops)
+        if thread is None and not options:
+            return _NOT_IN_THREAD, opening
+        call = read_turn(thread, options, "fork")
+        return call, partial(
+            self._opener.moving,
+            call.thread,
+            lambda move, _: opening(move),
+            resume=self._resume,
+            is_live=self._is_live,
+            drop=call.drop,
+        )
+
+    def _resume(self, run_id: str) -> None:
+        """Resume a run in this thread, which is not one of an event loop."""
+        hold = Hold(run_id)
+        self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False), False)
+
+
+_NOT_IN_THREAD = TurnCall("", waits=False)
