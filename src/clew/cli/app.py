@@ -29,6 +29,8 @@ from clew.cli.commands import (
     runs,
     set_,
     show,
+    thread,
+    threads,
     update,
     why,
 )
@@ -93,6 +95,8 @@ for verb in (
     rerun,
     runs,
     show,
+    threads,
+    thread,
     update,
     why,
     diff,

@@ -14,6 +14,7 @@ from clew.cli.output import CommandError, remember_option
 from clew.errors import DefinitionError, StoreError, UnknownRunError
 from clew.runtime.events import Listener
 from clew.runtime.project import graph_for, listed_graphs
+from clew.runtime.turn_calls import TurnOptions
 from clew.stores import RunRow, Store
 from clew.stores.factory import open_store
 
@@ -91,6 +92,44 @@ StopAfterOption = Annotated[
         "--stop-after", metavar="NODE", help="Pause after the step in which this node ran. Can be repeated."
     ),
 ]
+
+
+ThreadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--thread",
+        metavar="NAME",
+        help="Continue from the last state of this thread, or start it. The new run becomes its last run.",
+    ),
+]
+
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="With --thread: wait at most this long while another process runs the thread. [default: no limit]",
+    ),
+]
+
+DropOption = Annotated[
+    bool,
+    typer.Option(
+        "--drop", help="With --thread: cancel its last run if that waits for an answer or is paused."
+    ),
+]
+
+
+def turn_of(thread: str | None, timeout: float | None, drop: bool) -> TurnOptions:
+    """Return the options of a thread, as methods of the engine take them."""
+    if thread is None and (timeout is not None or drop):
+        raise CommandError(f"{'--drop' if drop else '--timeout'} needs a thread", "give --thread NAME")
+    options: TurnOptions = {}
+    if timeout is not None:
+        options["timeout"] = timeout
+    if drop:
+        options["drop"] = True
+    return options
 
 
 def find_run(store: Store, text: str) -> RunRow:

@@ -92,6 +92,7 @@ def _with_run(verb: str, *more: str) -> Callable[[re.Match[str]], str]:
 
 _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"engine\.runs\(\)", "`clew runs`"),
+    (r"engine\.threads\(\)", "`clew threads`"),
     (rf"engine\.resume\({_TEXT}, accept_changes=True\)", _with_run("resume", "--accept-changes")),
     (rf"engine\.resume\({_TEXT}, answer=\.\.\.\)", _with_run("resume", "--answer JSON")),
     (rf"engine\.resume\({_TEXT}\)", _with_run("resume")),

@@ -29,7 +29,7 @@ from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.runtime.stored_runs import StoredRuns
-from clew.runtime.threads import Thread, ThreadOpener, check_thread
+from clew.runtime.threads import Thread, ThreadOpener, all_threads, find_thread
 from clew.runtime.turn_calls import TurnCalls, TurnOptions, awhen_free, read_turn, when_free
 from clew.stores import MemoryStore, Store
 from clew.stores.memory.store import NOWHERE
@@ -155,7 +155,11 @@ class Engine(StoredRuns):
 
     def thread(self, name: str) -> Thread:
         """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
-        return Thread(check_thread(name), self._inspection, self.store)
+        return find_thread(name, self._inspection, self.store)
+
+    def threads(self) -> list[Thread]:
+        """Return the threads of the store, by name."""
+        return all_threads(self._inspection, self.store)
 
     def start(
         self,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
@@ -245,12 +246,7 @@ class ThreadOpener(RunOpener):
 class Thread:
     """A thread as it is now: the runs of a conversation, from the first to the head."""
 
-    def __init__(self, name: str, inspection: RunInspection, store: Store) -> None:
-        head = store.head(name)
-        if head is None:
-            raise UnknownRunError(
-                f"thread {name!r} does not exist; start it with engine.run(values, thread={name!r})"
-            )
+    def __init__(self, name: str, head: str, inspection: RunInspection, store: Store) -> None:
         self.name = name
         self.head = head
         """The id of the last run."""
@@ -259,6 +255,11 @@ class Thread:
 
     def __repr__(self) -> str:
         return f"<Thread {self.name!r} at run {self.head!r}>"
+
+    @property
+    def status(self) -> str:
+        """The status of the last run."""
+        return self._store.row(self.head).status
 
     @property
     def state(self) -> GraphState:
@@ -279,3 +280,20 @@ class Thread:
     def history(self) -> list[Checkpoint]:
         """Return a checkpoint for each state of each run, oldest first."""
         return [checkpoint for row in self.runs for checkpoint in self._inspection.history(row.run_id)]
+
+
+def find_thread(name: str, inspection: RunInspection, store: Store) -> Thread:
+    """Return a thread. Raise UnknownRunError if it does not exist."""
+    head = store.head(check_thread(name))
+    if head is None:
+        near = get_close_matches(name, [known for known, _ in store.threads()], n=3)
+        hint = (
+            f"did you mean {' or '.join(map(repr, near))}?" if near else "list threads with engine.threads()"
+        )
+        raise UnknownRunError(f"thread {name!r} does not exist; {hint}")
+    return Thread(name, head, inspection, store)
+
+
+def all_threads(inspection: RunInspection, store: Store) -> list[Thread]:
+    """Return the threads of a store, by name."""
+    return [Thread(name, head, inspection, store) for name, head in store.threads()]

@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from clew.cli.derived_runs import make_run
-from clew.cli.options import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
+from clew.cli.options import (
+    DropOption,
+    GraphOption,
+    IdOption,
+    JsonOption,
+    RunArgument,
+    StoreOption,
+    ThreadOption,
+    TimeoutOption,
+    turn_of,
+)
 from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 
@@ -27,6 +37,9 @@ def fork(
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
+    thread: ThreadOption = None,
+    timeout: TimeoutOption = None,
+    drop: DropOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Start a new run from a step of an existing run.
@@ -35,14 +48,21 @@ def fork(
     Examples:
       clew fork flow-1a2b3c --step 3 query='"ho"'
       clew fork flow-1a2b3c --step before_summary --run-id what-if
+      clew fork chat-1a2b3c --thread user-42
 
     The existing run does not change. Steps that both runs share are stored once.
     """
+    turn = turn_of(thread, timeout, drop)
     return make_run(
         run,
         "fork",
         lambda engine, parent, name: engine.fork(
-            parent, step=step_of(step), values=read_values(pairs, values) or None, run_id=name
+            parent,
+            step=step_of(step),
+            values=read_values(pairs, values) or None,
+            run_id=name,
+            thread=thread,
+            **turn,
         ),
         run_id=run_id,
         graph=graph,

@@ -8,14 +8,18 @@ import typer
 
 from clew import Engine
 from clew.cli.options import (
+    DropOption,
     IdOption,
     JsonOption,
     OnErrorOption,
     StopAfterOption,
     StopBeforeOption,
     StoreOption,
+    ThreadOption,
+    TimeoutOption,
     remember_graph,
     store_at,
+    turn_of,
 )
 from clew.cli.run_output import drive, id_of
 from clew.cli.values import ValuesArgument, read_values
@@ -56,6 +60,9 @@ def run(
     on_error: OnErrorOption = "stop",
     stop_before: StopBeforeOption = None,
     stop_after: StopAfterOption = None,
+    thread: ThreadOption = None,
+    timeout: TimeoutOption = None,
+    drop: DropOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Run a graph.
@@ -65,13 +72,14 @@ def run(
       clew run flow:graph query='"hello"' limit=3
       clew run flow:graph --values question.json --run-id monday
       clew run flow:graph query='"hello"' --stop-before tool
+      clew run chat:graph messages='["hello"]' --thread user-42
       echo '{"query": "hello"}' | clew run flow:graph --values - --json
 
     You can kill the process at any time and continue with `clew resume RUN`.
     """
     graph = load_graph(target)
     remember_graph(target)
-    given = read_values(pairs, values)
+    given, turn = read_values(pairs, values), turn_of(thread, timeout, drop)
     with store_at(store, create=True) as opened:
         name = id_of(run_id, graph.name or target.partition(":")[0])
         return drive(
@@ -88,7 +96,12 @@ def run(
                 check=False,
             ),
             lambda engine: engine.run(
-                given, run_id=name, stop_before=stop_before or None, stop_after=stop_after or None
+                given,
+                run_id=name,
+                thread=thread,
+                stop_before=stop_before or None,
+                stop_after=stop_after or None,
+                **turn,
             ),
             as_json,
         )
