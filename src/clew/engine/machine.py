@@ -219,7 +219,7 @@ class Machine:
         path = item.path
         outcome = prior_work.finished.get(path)
         if outcome is not None and (outcome.error is None or self.options.on_error == "continue"):
-            self.accept(item, outcome)
+            self.accept(item, outcome, is_restored=True)
             return True
         item.attempt = max(item.attempt, prior_work.attempts.get(path, 0))
         if item.node.kind == "interrupt" and not self._is_preview:
@@ -403,14 +403,13 @@ class Machine:
         self.counters.executed += 1
         self._settle(item, value, started, duration, failures=failures)
 
-    def accept(self, item: Item, outcome: Outcome) -> None:
-        """Take the outcome of an item."""
+    def accept(self, item: Item, outcome: Outcome, is_restored: bool = False) -> None:
+        """Take the outcome of an item; `is_restored` if it finished before the run was resumed."""
         if outcome.error is None and self.options.listening:
-            self.notify(
-                "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
-            )
+            about = {"node": outcome.node, **({"restored": True} if is_restored else {})}
+            self.notify("item_finished", item, **about, duration=outcome.duration, update=outcome.update)
             if outcome.decision is not None:
-                self.notify("gate_decided", item, node=outcome.node, decision=outcome.decision)
+                self.notify("gate_decided", item, **about, decision=outcome.decision)
         if item.frame.program.held_nodes and held_results.is_held(item):
             held_results.hold(self, item, outcome)
         else:

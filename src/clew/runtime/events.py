@@ -24,6 +24,9 @@ checkpoint           label
 run_finished         status, error, metrics (``SchedulerMetrics``; not for a run of another process)
 ===================  ==========================================================================
 
+When a run is resumed, listeners get `item_finished` and `gate_decided` again for items whose step was not committed,
+with ``restored=True``. Streams leave these out, and handles pass on those that they have not reported.
+
 Events of a stream or a handle have a cursor: after an interruption, `RunHandle.events(after=event.cursor)` continues
 behind that event.
 

@@ -174,5 +174,7 @@ class CursorTags:
         self._position.step, self._position.emitted = step, emitted
 
     def __call__(self, event: Event) -> None:
+        if "restored" in event.data:
+            return  # it was reported before the run was resumed
         self._position.passes(event)
         self._pass_on(self._position.tag(event))

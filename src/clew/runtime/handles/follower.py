@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from clew.runtime.drivers.off_loop import OffLoop
 
+ENDED = ("completed", "failed", "cancelled")
+"""The statuses of a run that does not continue unless it is resumed."""
+
 _IDLE = 1.0  # seconds after which a reader of live events checks whether the run is still here
 _BLOCKED = 0.05  # seconds between two reads of steps that are not stored yet
 
@@ -47,7 +50,7 @@ class RunSource(Protocol):
 
 
 class Follower:
-    """Collects the events of one run after a position. With `follow`, only the completion of the run ends them."""
+    """Collects the events of one run after a position. With `follow`, only the end of the run ends them."""
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class Follower:
         if not events and not has_more and failure is not None:
             raise failure
         if has_stopped and not self._reads_again:
-            self.is_over = not self._follow or row.status == "completed"
+            self.is_over = not self._follow or row.status in ENDED
         return events
 
     def _pass_live(self) -> list[Event]:

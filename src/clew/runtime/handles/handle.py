@@ -136,7 +136,8 @@ class RunHandle:
         """Return an iterator over the events from the beginning, or after a cursor, and then as they happen.
 
         Iterate with ``for``, or with ``async for`` on an event loop. The events end when the run stops. With `follow`,
-        they continue through questions, failures and resumptions until the run is completed.
+        they continue through questions and pauses until the run is completed, failed or cancelled. The last event is
+        `run_finished`; `result` raises the error of a failed run, `events` does not.
         """
         handles, run_id = self._handles, self.run_id
         if not isinstance(follow, bool):

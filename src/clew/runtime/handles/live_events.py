@@ -4,6 +4,9 @@ A `LiveEvents` is a listener of the run. It passes each event to its readers, an
 come later; what is older, they read from the store. With each event it stores the last committed step before it, so a
 reader knows which steps it lacks. It holds its readers weakly: a reader that was abandoned costs nothing.
 
+A resumed run reports the finished items of uncommitted steps again (``restored``). Those that were reported here before
+are left out.
+
 A session that had no listener when it was opened reports only what its nodes send, and its end. Then `is_whole` is
 false, and readers follow the store for everything else.
 """
@@ -21,6 +24,7 @@ from weakref import WeakSet
 from clew.runtime.events import Event
 
 HISTORY = 1_024
+_OF_ITEMS = ("item_finished", "gate_decided")
 
 
 class LiveEvent(NamedTuple):
@@ -77,6 +81,7 @@ class LiveEvents:
         self._step: Callable[[], int] | None = None  # the last committed step, if events do not tell
         self.ended: tuple[str, float] | None = None  # status and time of the last end of the run
         self._seq = 0
+        self._open: dict[tuple[str, str], int] = {}  # reported items that are not committed -> their step
         self._history: deque[LiveEvent] = deque(maxlen=HISTORY)
         self._readers: WeakSet[Reader] = WeakSet()
         self._lock = Lock()
@@ -88,6 +93,8 @@ class LiveEvents:
 
     def __call__(self, event: Event) -> None:
         with self._lock:
+            if event.kind in _OF_ITEMS and self._is_repeated(event):
+                return
             self._seq += 1
             if self._step is not None:
                 self.root = self._step()
@@ -96,12 +103,21 @@ class LiveEvents:
             entry = LiveEvent(self.root, self._seq, event)
             if event.kind == "step_committed" and not event.path:
                 self.root = event.step
+                self._open = {item: step for item, step in self._open.items() if step > event.step}
             elif event.kind == "run_finished" and not event.path:  # otherwise a child ended
                 self.ended = event.status, event.time
             self._history.append(entry)
             readers = list(self._readers)
         for reader in readers:
             reader.put(entry)
+
+    def _is_repeated(self, event: Event) -> bool:
+        """Return whether a finished item was reported before the run was resumed."""
+        item = (event.kind, event.path)
+        if "restored" in event.data and item in self._open:
+            return True
+        self._open[item] = self.root + 1 if "/" in event.path else event.step
+        return False
 
     def read(self) -> tuple[Reader, list[LiveEvent]]:
         """Return a new reader, and the stored events before its first one."""
