@@ -16,10 +16,23 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, MemoryStore, Overwrite, SQLiteStore, interrupt, node, route
+from clew import (
+    END,
+    Context,
+    Engine,
+    Graph,
+    GraphState,
+    MemoryStore,
+    Overwrite,
+    SQLiteStore,
+    interrupt,
+    node,
+    route,
+)
 from clew.errors import (
     GraphWarning,
     InputError,
+    MaxStepsError,
     RunStateError,
     ThreadBusyError,
     UnknownRunError,
@@ -362,26 +375,63 @@ def test_a_hundred_turns_killed_at_random(tmp_path: Path) -> None:
     assert calls.read_text().split() == [f"m{n}" for n in range(100)]
 
 
-def test_storage_grows_with_the_new_data(tmp_path: Path) -> None:
-    sizes = []
-    engine = Engine(CHAT, store=SQLiteStore(tmp_path / "runs.db"))
-    for turn in range(200):
-        engine.run({"messages": [f"{turn:200}"]}, thread="t")
-        if turn in (49, 99, 199):
-            sizes.append(sum(len(str(c)) for c in stored(engine.store)))
-    first, second, third = sizes
-    assert third < 1.35 * (second / 100) * 200  # linear, apart from snapshots at growing distances
-    assert second < 1.6 * first * 2
+# -- pruning ------------------------------------------------------------------------------------------------------
+
+
+def test_old_turns_can_be_pruned(store: Store) -> None:
+    engine = Engine(CHAT, store=store)
+    for turn in range(12):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn:02}")
+    before, digest = engine.thread("t").state, engine.thread("t").state.digest
+    old = [f"r{turn:02}" for turn in range(9)]
+    assert engine.prune(keep=3, dry_run=True) == old
+    assert len(engine.thread("t").runs) == 12
+    assert engine.prune(keep=3) == old
+    thread = engine.thread("t")
+    assert (thread.head, thread.state, thread.state.digest) == ("r11", before, digest)
+    assert [run.run_id for run in thread.runs] == ["r09", "r10", "r11"]
+    assert [each.step_id for each in thread.history()] == [9, 10, 10, 11, 11, 12]
+    assert all(engine.replay(run.run_id).ok for run in thread.runs)
+    assert list(store.check()) == []
+    for turn in range(12, 30):
+        result = engine.run({"messages": [f"m{turn}"]}, thread="t")
+    assert len(result["messages"]) == 60
+    assert len(engine.prune(keep=0)) == 20  # all but the head
+    assert engine.thread("t").state == result.state
+    assert engine.prune(keep=0) == []
     engine.close()
 
 
-def stored(store: Store) -> list[Any]:
-    """Everything that is stored about runs: rows, and bodies of entries."""
-    return [
-        part
-        for row in store.rows()
-        for part in (row.start, *(bytes(entry.body) for entry in store.entries(row.run_id)))
-    ]
+def test_pruning_keeps_what_other_runs_need(store: Store) -> None:
+    engine = Engine(Graph([ask], state=Asking), store=store)
+    for turn in range(4):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
+        engine.resume(f"r{turn}", answer=True)
+    engine.fork(
+        "r1", run_id="f", step=1, values={"messages": Overwrite(["x"])}
+    )  # a fork, not a turn: it waits
+    engine.run({"messages": ["open"]}, thread="t", run_id="r4")
+    assert engine.prune(keep=0) == ["r0", "r2", "r3"]  # r1 is the parent of a fork
+    assert [run.run_id for run in engine.thread("t").runs] == ["r4"]
+    assert engine.resume("r4", answer=False).status == "completed"
+    assert engine.resume("f", answer=True).status == "completed"
+    assert all(readable(engine, run_id) for run_id in ("r1", "f", "r4"))
+    engine.close()
+
+
+def test_a_turn_that_another_process_executes_is_not_changed_by_pruning(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    engine, other = Engine(CHAT, store=SQLiteStore(path)), Engine(store=SQLiteStore(path))
+    for turn in range(4):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
+    events = engine.stream({"messages": ["live"]}, thread="t", run_id="r4")
+    next(events)
+    assert other.prune(keep=0) == ["r0", "r1", "r2"]  # r4 needs r3
+    assert [event.kind for event in events][-1] == "run_finished"
+    assert [run.run_id for run in other.thread("t").runs] == ["r3", "r4"]
+    assert list(other.store.check()) == []
+    for each in (engine, other):
+        each.close()
 
 
 # -- reruns and forks of turns ------------------------------------------------------------------------------------
@@ -440,7 +490,38 @@ def test_a_fork_of_a_fork_can_be_run_again(store: Store) -> None:
     engine.close()
 
 
-def test_the_limit_of_steps_is_one_of_each_run() -> None:
-    engine = Engine(CHAT, max_steps=3)
-    for turn in range(10):
-        assert engine.run({"messages": [f"m{turn}"]}, thread="t").status == "completed"
+def test_a_turn_counts_its_own_steps(store: Store) -> None:
+    """`max_steps` limits each turn, also after a resume, a fork, a rerun or an update of it."""
+    engine = Engine(CHAT, store=store, max_steps=3)
+    for turn in range(6):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
+    paused = engine.run({"messages": ["p"]}, thread="t", run_id="p", stop_before=["reply"])
+    assert (paused.status, paused.state.position.began) == ("paused", 6)
+    assert engine.resume("p").status == "completed"
+    assert engine.replay("p").ok
+    assert engine.rerun("p", run_id="again")["messages"] == engine.state("p").get("messages")
+    assert engine.fork("p", step=6, run_id="f", thread="t").status == "completed"
+    assert engine.update("f", {"messages": ["by hand"]}).status == "paused"
+    assert engine.resume("f").status == "completed"
+    state = engine.run({"messages": ["end"]}, thread="t").state
+    restored = GraphState.from_checkpoint(state.to_checkpoint())
+    assert restored.position.began == state.position.began == 9
+    engine.close()
+
+
+@pytest.mark.filterwarnings("ignore::clew.errors.GraphWarning")
+def test_a_turn_that_does_not_settle(store: Store) -> None:
+    @node(output="count")
+    def more(count: int) -> int:
+        return count + 1
+
+    @node(output="seen")
+    def see(count: int) -> int:
+        return count
+
+    engine = Engine(Graph([more, see], edges=[("see", "more")]), store=store, max_steps=3)
+    for turn in (1, 2):
+        with pytest.raises(MaxStepsError, match="in 3 steps"):
+            engine.run({"count": 0}, thread="t", run_id=f"r{turn}")
+        assert engine.result(f"r{turn}").last_step == 3 * turn
+    engine.close()

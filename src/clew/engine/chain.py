@@ -224,7 +224,7 @@ class Chain:
             versions=working.plain_versions(),
             decisions=dict(working.decisions),
             terminated=working.terminated,
-            position=working.position(step=step, seed=self.seed),
+            position=working.position(step=step, seed=self.seed, began=self.start.position.began),
             history=lambda: self.history(step),
             digest=lambda: self.digest(step),
         )

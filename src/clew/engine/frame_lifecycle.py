@@ -206,9 +206,9 @@ def too_many_steps(machine: Machine, frame: Frame) -> None:
     names = [frame.program.names[i] for i in sorted(frame.working_state.due)]
     visits = {name: frame.working_state.visits[frame.program.index[name]] for name in names}
     due = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
+    limit = machine.options.max_steps - machine.options.began
     error = MaxStepsError(
-        f"the run did not settle in {machine.options.max_steps} steps; still due: {due}; let a gate end the loop, "
-        f"or raise max_steps"
+        f"the run did not settle in {limit} steps; still due: {due}; let a gate end the loop, or raise max_steps"
     )
     _fail_frame(frame, error)
     frame.state = "failed"

@@ -24,7 +24,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int = 0
     queue_depth: int = 1024
-    max_steps: int = 10_000
+    max_steps: int = 10_000  # the last step
+    began: int = 0  # the step from which the limit was counted
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     listening: bool = False

@@ -418,8 +418,8 @@ class WorkingState:
 
     # -- as a state --------------------------------------------------------------------------------------
 
-    def position(self, *, step: int, seed: int) -> Position:
-        """Return the scheduling position as part of a GraphState."""
+    def position(self, *, step: int, seed: int, began: int) -> Position:
+        """Return the scheduling position as part of a GraphState, in a turn that began at this step."""
         names = self.program.names
         n = range(len(names))
         unmarked = self.program.unmarked
@@ -443,6 +443,7 @@ class WorkingState:
             },
             failed=frozenset(names[i] for i in self.failed),
             stopped=self.stopped,
+            began=began,
         )
 
     def plain_values(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ own. `Engine` delegates to a `RunInspection`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from clew.engine.blockers import explanation, of_node
@@ -19,11 +19,13 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.inside import child_at, frame_at
 from clew.runtime.log.checkpoints import Checkpoint, History
+from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.metrics import Totals
-from clew.runtime.log.reader import StoredRun
+from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
 from clew.runtime.log.run_log import lineage_of, read_log
+from clew.runtime.log.snapshots import stored_start
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
@@ -90,9 +92,23 @@ class RunInspection:
             run_id, rest = child_at(self._opener.runs, run_id, path)
             if rest:
                 return frame_at(self._opener.runs, run_id, rest).history(nested=nested)
+        return History(self._history(run_id, nested=nested))
+
+    def histories(self, runs: Iterable[str]) -> list[Checkpoint]:
+        """Return the checkpoints of runs, each a fork of the one before it; each is read once."""
+        found, last = History(), dict[int, GraphState]()
+        for run_id in runs:
+            chain = self._history(run_id, last.__getitem__ if last else None)
+            last = {each.step_id: each.state for each in chain}
+            found += chain
+        return found
+
+    def _history(
+        self, run_id: str, before: Callable[[int], GraphState] | None = None, *, nested: bool = False
+    ) -> list[Checkpoint]:
         run = self._opener.runs.open(run_id)
-        log = run.whole()
-        return History(log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested))
+        log = run.whole(before)
+        return log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested)
 
     def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), by default the latest, a label."""
@@ -188,6 +204,22 @@ class RunInspection:
             self._opener.release(run_id, fence, owner)
             raise
 
+    def _detach(self, row: RunRow) -> None:
+        """Make a turn independent of the runs before it: it gets a full initial state."""
+        if row.run_id in self._live:
+            raise RunStateError(f"run {row.run_id!r} is running")
+        fence, owner = self._opener.claim(row.run_id)
+        try:
+            blobs: Blobs = {}
+            row = self._store.row(row.run_id)
+            if self._store.encodes:
+                reader = RunReader(None, self._store, self._settings.on_conflict)  # builds no class
+                row.start = stored_start(reader.open(row.run_id).start(), blobs)
+            row.parent = row.parent_step = None
+            self._store.detach(row, blobs, fence)
+        finally:
+            self._opener.release(row.run_id, fence, owner)
+
     def prune(
         self,
         *,
@@ -209,6 +241,7 @@ class RunInspection:
             now=now,
             spare=live,
             delete=self._remove,
+            detach=self._detach,
         )
 
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.schema_changes import gained, with_defaults, without_unknown
 from clew.runtime.log.snapshots import is_turn
 from clew.runtime.log.stop_records import stops_of_resume
+from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn
 from clew.runtime.ownership import Ownership
 from clew.runtime.run_ids import seed_of
@@ -146,6 +147,7 @@ class RunOpener(Ownership):
         at_once: bool = False,
         thread: ThreadMove | None = None,
         stops: Stops | None = None,
+        distance: SnapshotDistance | None = None,
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
@@ -174,6 +176,7 @@ class RunOpener(Ownership):
             owner=owner,
             at_once=at_once,
             thread=thread,
+            distance=distance,
         )
         if parent is not None:
             self._store_filled(session, filled)
@@ -183,9 +186,8 @@ class RunOpener(Ownership):
         """Store the defaults of new fields: a fork stores only the values that the caller set."""
         if filled and self.store.encodes:
             graph, rule = self.graph, session.machine.options.on_conflict
-            codes, description = kept_codes(graph, rule), description_of(graph)[0]
-            changes = AcceptedChanges(0, graph.structure_hash, codes, description, {"": dict(filled)})
-            session.writer.write([changes])
+            made = (graph.structure_hash, kept_codes(graph, rule), description_of(graph)[0])
+            session.writer.write([AcceptedChanges(0, *made, {"": dict(filled)})])
 
     def forked(
         self,
@@ -198,13 +200,16 @@ class RunOpener(Ownership):
         stops: Stops | None = None,
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
-        graph = self.graph
         state, run = self.at(parent, step)
-        check_nodes(state, graph, parent)
+        check_nodes(state, self.graph, parent)
         state = self._known(state.rooted(), parent)
-        state = self.with_values(state, replacements(graph, parent, state, values), f"fork of {parent!r}")
+        state = self.with_values(
+            state, replacements(self.graph, parent, state, values), f"fork of {parent!r}"
+        )
         rule = self._on_conflict(run.on_conflict)
-        return self._from_state(state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops)
+        return self._from_state(
+            state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops, distance=run.distance
+        )
 
     def rerun(
         self,
@@ -228,9 +233,8 @@ class RunOpener(Ownership):
         rule = self._on_conflict(log.on_conflict)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
-            origin = (
-                None if is_turn(log.row.start) else log.row.parent
-            )  # the input of a turn is no change of values
+            # the input of a turn is no change of values
+            origin = None if is_turn(log.row.start) else log.row.parent
             session = self._from_state(state, run_id, origin, None, rule, owner=owner, stops=stops)
         else:
             start = self._known(start, parent)
@@ -317,9 +321,8 @@ class RunOpener(Ownership):
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
-            turn = is_turn(log.row.start)
             options, listeners = self._options(
-                log.row.seed, listener, on_conflict, log.start, stops, is_new=False, in_thread=turn
+                log.row.seed, listener, on_conflict, log.start, stops, is_new=False
             )
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             writer = self.repository.writer(log, fence, self.settings.durability)
@@ -379,10 +382,8 @@ class RunOpener(Ownership):
         if not accept_changes and not is_made_with(row, self.graph):
             raise GraphChangedError(changed_structure(row, self.graph))
         warn_of_reducers(row, self.graph)
-        changed = changed_code(row, self.graph)
-        if changed:
-            names = ", ".join(map(repr, changed))
-            warn(f"run {row.run_id!r} continues with changed code in {names}")
+        if changed := ", ".join(map(repr, changed_code(row, self.graph))):
+            warn(f"run {row.run_id!r} continues with changed code in {changed}")
 
     def machine_at(
         self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
@@ -406,12 +407,9 @@ class RunOpener(Ownership):
             ],
             held=set(log.due),
         )
-        options = (
-            options
-            or self._options(
-                log.row.seed, None, log.on_conflict, log.start, is_new=False, in_thread=is_turn(log.row.start)
-            )[0]
-        )
+        if options is None:
+            known = (log.row.seed, None, log.on_conflict, log.start)
+            options = self._options(*known, is_new=False)[0]
         finished = [dict(outcome.update) for outcome in log.finished.values()]
         answers = [dict(answers) for answers in log.answers.values()]
         if log.frames or holds_stored(state.values.values(), finished, answers):
@@ -427,7 +425,6 @@ class RunOpener(Ownership):
         stops: Stops | None = None,
         *,
         is_new: bool = True,
-        in_thread: bool = False,
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
         listeners = (*self._listeners, listener) if listener is not None else self._listeners
@@ -435,7 +432,8 @@ class RunOpener(Ownership):
             Options(
                 seed=seed,
                 queue_depth=settings.queue_depth,
-                max_steps=settings.max_steps + (start.step if in_thread else 0),
+                max_steps=settings.max_steps + start.position.began,
+                began=start.position.began,
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(listeners),
@@ -459,6 +457,7 @@ class RunOpener(Ownership):
         at_once: bool = False,
         thread: ThreadMove | None = None,
         turn: Turn | None = None,
+        distance: SnapshotDistance | None = None,
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
@@ -482,6 +481,7 @@ class RunOpener(Ownership):
                 at_once=at_once,
                 thread=thread,
                 turn=turn,
+                distance=distance,
             )
         except StoreError:  # the run may exist nevertheless, owned by this process
             self.left(run_id, owner)
@@ -495,6 +495,4 @@ class RunOpener(Ownership):
         return session
 
     def _seed(self, run_id: str) -> int:
-        if self.settings.seed is not None:
-            return self.settings.seed
-        return seed_of(run_id)
+        return seed_of(run_id) if self.settings.seed is None else self.settings.seed

@@ -214,7 +214,7 @@ class ThreadOpener(RunOpener):
         start: GraphState = turned(before, turn, lambda: digest_of_turn(state.digest, head, start, turn))
         seed = state.seed if state.seed is not None else self._seed(run_id)
         rule = self._on_conflict(run.on_conflict)
-        options, listeners = self._options(seed, listener, rule, start, stops, in_thread=True)
+        options, listeners = self._options(seed, listener, rule, start, stops)
         machine = Machine.restore(program, start, options)
         session = self._session(
             run_id,
@@ -226,6 +226,7 @@ class ThreadOpener(RunOpener):
             owner=owner,
             thread=move,
             turn=turn,
+            distance=run.distance,
         )
         self._store_filled(session, filled)
         return session
@@ -279,7 +280,7 @@ class Thread:
 
     def history(self) -> list[Checkpoint]:
         """Return a checkpoint for each state of each run, oldest first."""
-        return [checkpoint for row in self.runs for checkpoint in self._inspection.history(row.run_id)]
+        return self._inspection.histories(row.run_id for row in self.runs)
 
 
 def find_thread(name: str, inspection: RunInspection, store: Store) -> Thread:

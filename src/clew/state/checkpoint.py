@@ -78,6 +78,7 @@ class _PositionTree(msgspec.Struct, forbid_unknown_fields=True):
     filled: list[str] = []
     stopped: bool = False
     arrived: dict[str, list[str]] = {}
+    began: Count = 0
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -205,6 +206,7 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "decided": sorted(position.decided),
             **({"filled": sorted(position.filled)} if position.filled else {}),
             **({"stopped": True} if position.stopped else {}),
+            **({"began": position.began} if position.began else {}),
             **(
                 {"arrived": {node: list(names) for node, names in position.arrived.items()}}
                 if position.arrived
@@ -256,6 +258,7 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         decided=frozenset(place.decided),
         filled=frozenset(place.filled),
         stopped=place.stopped,
+        began=place.began,
         arrived={node: tuple(names) for node, names in place.arrived.items()},
     )
     return {

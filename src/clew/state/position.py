@@ -72,6 +72,8 @@ class Position(msgspec.Struct, frozen=True):
     """Defaults of new schema fields that a resume has filled in; digests do not cover them."""
     stopped: bool = False
     """Whether ``mark_terminated`` was called, so that nothing runs from here."""
+    began: int = 0
+    """The step at which the last turn of a thread began: the steps of earlier turns do not count for `max_steps`."""
 
 
 STOPPED = b"clew:stopped"

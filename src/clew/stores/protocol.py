@@ -278,6 +278,10 @@ class Store(Protocol):
         """Delete a run and its children. If it is the head of a thread, its parent becomes the head; without a parent,
         the thread is deleted. Raises UnknownRunError if the run does not exist, StoreError if one has a fork."""
 
+    def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
+        """Replace the initial state of a fork by that of `row`, which has no parent and else equals the stored row. The
+        parent can then be deleted. Raises RunOwnedError if the fence is stale, UnknownRunError if the run is gone."""
+
     def check(self) -> Iterator[str]:
         """Check all stored data and yield a sentence for each problem."""
 

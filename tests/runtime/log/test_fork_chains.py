@@ -65,4 +65,4 @@ def test_a_chain_that_was_read_is_the_chain_that_was_made(engine: Engine) -> Non
 
 def test_the_storage_is_shared(engine: Engine) -> None:
     kept = [row for row in engine.store.rows() if engine.store.find(row.run_id, "snapshot", "")]
-    assert len(kept) <= DEEP / 10
+    assert len(kept) <= DEEP / 8

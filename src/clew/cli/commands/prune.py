@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Annotated
 
 import typer
 
-from clew.cli.options import JsonOption, StoreOption, store_at
+from clew.cli.options import JsonOption, StoreOption, inspector, store_at
 from clew.cli.output import CommandError, count, say_json, say_line
 from clew.runtime.log.run_rows import STATUSES
-from clew.runtime.review.retention import prune as prune_store
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -50,8 +48,8 @@ def prune(
       clew prune --keep 100
       clew prune --older-than 30d --status failed --dry-run
 
-    Running, waiting and paused runs are kept unless you select them with --status. Parents of remaining forks are
-    always kept.
+    Running, waiting and paused runs are kept unless you select them with --status. Parents of remaining forks and the
+    last run of each thread are always kept.
     """
     if keep is None and older_than is None and status is None:
         raise CommandError(
@@ -59,13 +57,8 @@ def prune(
             "give --keep N, --older-than TIME or --status STATUS",
         )
     with store_at(store) as opened:
-        deleted = prune_store(
-            opened,
-            keep=keep,
-            older_than=_seconds(older_than),
-            status=status,
-            dry_run=dry_run,
-            now=time.time(),
+        deleted = inspector(opened).prune(
+            keep=keep, older_than=_seconds(older_than), status=status, dry_run=dry_run
         )
     if as_json:
         say_json({"deleted": deleted, "dry_run": dry_run})

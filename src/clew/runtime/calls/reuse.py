@@ -25,7 +25,6 @@ from clew.graph.names import nearest
 from clew.graph.signature import MISSING
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.snapshots import is_turn
 from clew.runtime.settings import Settings
 from clew.state import digest, fingerprint, same
 from clew.state.stored_object import holds_stored
@@ -49,7 +48,7 @@ class ResultReuse:
         log = self._log
         options = Options(
             seed=log.row.seed,
-            max_steps=settings.max_steps + (log.start.step if is_turn(log.row.start) else 0),
+            max_steps=settings.max_steps + log.start.position.began,
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
             edits=log.edits,

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.engine.deltas import deltas_from
 from clew.engine.program import Program, program_of
@@ -48,7 +49,7 @@ from clew.runtime.log.integrity import (
     missing_entries,
     unread_paths,
 )
-from clew.runtime.log.large_values import Blobs, fetched
+from clew.runtime.log.large_values import fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
@@ -73,15 +74,15 @@ from clew.runtime.log.run_rows import opened_row
 from clew.runtime.log.schema_changes import with_defaults, without_unknown
 from clew.runtime.log.snapshots import (
     StoredFork,
+    credit_of,
     decode_fork,
     is_fork,
     read_snapshot,
     read_start,
-    snapshot_entry,
 )
 from clew.runtime.log.state_cursor import StateCursor
+from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn, turned
-from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
 from clew.stores import LogEntry, RunRow, Store
 from clew.stores.protocol import LAST
@@ -170,6 +171,8 @@ class StoredRun:
         self.store = runs.store
         self._run_id = row.run_id
         self._reader = self._reader_of()
+        self.distance = SnapshotDistance(1)
+        """How the last state was read."""
 
     def _reader_of(self, *, keeps: bool = False) -> EntryDecoder:
         row = self.row
@@ -210,12 +213,15 @@ class StoredRun:
 
     # -- logs --------------------------------------------------------------------------------------------
 
-    def whole(self) -> RunLog:
-        """Read the whole log."""
+    def whole(self, before: Callable[[int], GraphState] | None = None) -> RunLog:
+        """Read the whole log. `before` returns the states of its parent, if the caller has read them."""
         if not self.store.encodes:
             return self._in_memory()
         entries = self.store.entries(self._run_id)
-        start = self.start()
+        if before is not None and is_fork(self.row.start):
+            start = self._forked(before((fork := self.fork()).step), fork)
+        else:
+            start = self.start()
         chains = Chains(self._run_id, entries, start.step, start.digest)
         self._raise(chains.damage(self.row))
         records = [self._reader.record(entry) for entry in entries if entry.kind not in _NO_RECORDS]
@@ -345,8 +351,8 @@ class StoredRun:
         walk = self.walk(state, upto=upto, at_least=at_least)
         del state
         cursor, _ = next(walk)
-        for _ in walk:
-            pass
+        for _, size in walk:
+            self.distance.size += size
         return cursor
 
     def walk(
@@ -409,6 +415,9 @@ class StoredRun:
             child, fork = forks.pop()
             state = run._walked(state, fork.step, at_least=fork.step).state()
             state = child._forked(state, fork)
+            child.distance = replace(
+                run.distance, runs=run.distance.runs + 1, size=run.distance.size + len(child.row.start)
+            )
             run = child
         return state
 
@@ -448,10 +457,15 @@ class StoredRun:
         found = None if upto is None else self.store.last(self._run_id, SNAPSHOT.name, "", upto)
         if found is None:
             return None
-        classes = self._runs.classes
-        return self._restored(
-            found.n, lambda: read_snapshot(found, self.store.blob, classes=classes, keeps=keeps)
-        )
+        classes, blobs = self._runs.classes, set[str]()
+
+        def blob(digest: str) -> bytes:
+            blobs.add(digest)
+            return self.store.blob(digest)
+
+        read = self._restored(found.n, lambda: read_snapshot(found, blob, classes=classes, keeps=keeps))
+        self.distance = SnapshotDistance(1, 0, blobs, credit_of(found))
+        return read
 
     def _first_state(self) -> GraphState:
         row, classes = self.row, self._runs.classes
@@ -468,20 +482,6 @@ class StoredRun:
             raise StoreCorruptError(
                 f"run {self._run_id!r}: the state at step {step} is damaged ({error})"
             ) from error
-
-    def missing_snapshots(self) -> Iterator[tuple[LogEntry, Blobs]]:
-        """Create the snapshots that were due after the last one and are missing."""
-        since = 0
-        state, weight = self.snapshot(LAST, keeps=True) or (self.start(), 0)
-        walk = self.walk(state)
-        del state
-        for cursor, size in walk:
-            since += size
-            if since > max(FIRST_SNAPSHOT, OUTWEIGH * weight):
-                blobs: Blobs = {}
-                entry, weight = snapshot_entry(cursor.state(fetched=False), blobs)
-                yield entry, blobs
-                since = 0
 
 
 def _visits(start: GraphState, records: Iterable[Any]) -> dict[str, int]:

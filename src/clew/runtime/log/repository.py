@@ -3,9 +3,7 @@
 It writes the row and the initial state of a run, and creates its log writer. Reading is in ``clew.runtime.log.reader``,
 which does not use this module.
 
-In a chain of forks, some have a snapshot of their first state, so loading a fork does not load the whole chain: every
-sixteenth, and in a longer chain (a thread with many turns) after an eighth more steps. So the snapshots of a chain take
-a constant multiple of its data.
+In a chain of forks, some have a snapshot of their first state (``clew.runtime.log.turn_snapshots``).
 """
 
 from __future__ import annotations
@@ -21,28 +19,20 @@ from clew.engine.stops import Stops
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
+from clew.runtime.log.due_snapshots import missing_snapshots
 from clew.runtime.log.fingerprints import description_of, kept_codes
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import SNAPSHOT
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
-from clew.runtime.log.snapshots import (
-    is_fork,
-    snapshot_entry,
-    stored_fork,
-    stored_start,
-    stored_turn,
-)
+from clew.runtime.log.snapshots import stored_fork, stored_start, stored_turn
 from clew.runtime.log.stop_records import with_stops
+from clew.runtime.log.turn_snapshots import SnapshotDistance, turn_snapshot
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
 from clew.stores import RunRow, Store, ThreadMove
 from clew.stores.memory.store import NOWHERE
-
-_DEEP = 16  # length of a chain of forks at which the last one may get a snapshot
-_MORE = 8  # and it does if a fraction of 1/8 of its steps have been added since the last snapshot
 
 
 class RunRepository:
@@ -81,8 +71,12 @@ class RunRepository:
         at_once: bool = False,
         thread: ThreadMove | None = None,
         turn: Turn | None = None,
+        distance: SnapshotDistance | None = None,
     ) -> int:
-        """Create a run and own it, if the store is shared between processes; return the fence."""
+        """Create a run and own it, if the store is shared between processes; return the fence.
+
+        `distance` says how the state of its parent was read.
+        """
         if not self._keeps:
             return 0
         graph = self._graph
@@ -116,27 +110,16 @@ class RunRepository:
             row.start = stored_fork(parent, start, blobs)
         else:
             row.start = stored_turn(parent, start, turn, blobs)
+        found = None if distance is None else turn_snapshot(start, distance)
+        if found is not None:
+            blobs.update(found[1])
+        entries = () if found is None else found[:1]
         reach("before-create")
         fence = self._store_for(at_once).create(
-            row, blobs, owner=owner, lease=lease, wait=wait, thread=thread
+            row, blobs, owner=owner, lease=lease, entries=entries, wait=wait, thread=thread
         )
         reach("after-create")
-        if parent is not None and self._is_deep(row):
-            pieces: Blobs = {}
-            entry, _ = snapshot_entry(start, pieces)
-            self._store.append(run_id, [entry], fence, blobs=pieces)
         return fence
-
-    def _is_deep(self, row: RunRow) -> bool:
-        """Return whether a fork needs a snapshot, because it ends a long chain of forks without one."""
-        length, now = 0, row.parent_step or 0
-        while is_fork(row.start) and row.parent is not None and row.parent_step is not None:
-            length += 1
-            known = self._store.last(row.parent, SNAPSHOT.name, "", row.parent_step)
-            if known is not None:
-                return length > _DEEP and (now - known.n) * _MORE >= known.n
-            row = self._store.row(row.parent)
-        return length >= _DEEP
 
     def new_writer(
         self,
@@ -158,7 +141,7 @@ class RunRepository:
             durability=durability,
             encoder=EntryEncoder({"": start.digest}, created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
-            snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
+            snapshots=lambda: missing_snapshots(self.runs.open(run_id)),
             owes=owes,
         )
 
@@ -175,7 +158,7 @@ class RunRepository:
             durability=durability,
             encoder=EntryEncoder(digests, log.row.created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
-            snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
+            snapshots=lambda: missing_snapshots(self.runs.open(run_id)),
             weight=log.weight,
             since=log.since,
             finished=log.finished_entries,

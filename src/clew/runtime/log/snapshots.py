@@ -5,6 +5,10 @@ position. Content of more than 64 KiB is a blob, stored once and uncompressed, a
 step has written refers to the same blob. A long list is stored in compressed pieces, so the next snapshot of a growing
 list writes only its new end. The body of a snapshot is compressed.
 
+A snapshot at the start of a turn (``clew.runtime.log.turn_snapshots``) follows soon after the last one. So it divides
+its state further: values of more than 1 KiB are blobs, and pieces are smaller near the end of a list. What has not
+changed since the last snapshot is not stored again.
+
 A forked run stores the change instead of a state: the parent, its step, and the values that were set. A turn of a
 thread stores its input instead of these values (``clew.runtime.log.turns``).
 
@@ -14,7 +18,7 @@ gets that digest. It is never computed from decoded values, because a newer vers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 from zlib import compress, decompress
@@ -43,6 +47,8 @@ from clew.state.position import STOPPED, VersionMap
 from clew.stores import LogEntry
 
 PIECE = 1024  # items of a list in one piece
+_FINE = 1024  # bytes of a value that a fine snapshot stores inside its body
+_FINE_PIECES = (1024, 128, 16)  # items in one piece of a fine snapshot: large ones first
 
 _json = msgspec.json.Encoder().encode
 _FORK = b'{"parent"'
@@ -126,22 +132,38 @@ def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, Any]:
     return {gate: tuple(made) if isinstance(made, list) else made for gate, made in decided.items()}
 
 
-def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[LogEntry, int]:
-    """Create a snapshot. Its weight is its uncompressed size, without existing blobs that it refers to."""
-    body, weight = _stored_state(state, blobs, in_pieces=True)
+def snapshot_entry(
+    state: GraphState, blobs: Blobs, *, credit: Callable[[int, Blobs], int] | None = None
+) -> tuple[LogEntry, int]:
+    """Create a snapshot. Its weight is its uncompressed size, without existing blobs that it refers to.
+
+    `credit` returns the credit of a snapshot at the start of a turn, given its size and its blobs.
+    """
+    body, weight = _stored_state(state, blobs, in_pieces=True, credit=credit)
     return LogEntry(SNAPSHOT.name, "", state.step, compress(body, 1), bytes.fromhex(state.digest)), weight
 
 
-def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -> tuple[bytes, int]:
-    own: Blobs = {}
+def _stored_state(
+    state: GraphState,
+    blobs: Blobs,
+    *,
+    in_pieces: bool = False,
+    credit: Callable[[int, Blobs], int] | None = None,
+) -> tuple[bytes, int]:
+    own, is_fine = Blobs(), credit is not None
     plain, kept, pieces = dict[str, Any](), dict[str, Any](), dict[str, list[str]]()
     for name, value in state.values.items():
         if type(value) is Kept:
             kept[name] = {"$blob": [value.kind, value.digest]}
         elif (
-            in_pieces and type(value) is list and len(value) > PIECE and (found := _pieces(name, value, own))
+            in_pieces
+            and type(value) is list
+            and len(value) > (_FINE_PIECES[-1] if is_fine else PIECE)
+            and (found := _pieces(name, value, own, is_fine))
         ):
             pieces[name] = found
+        elif is_fine and (reference := _apart(name, value, own)) is not None:
+            kept[name] = reference
         else:
             plain[name] = value
     stored, _ = stored_values(plain, at="state", blobs=own)
@@ -160,6 +182,8 @@ def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -
     if in_pieces:
         form["digest"] = state.digest
     body = _json(form)
+    if credit is not None:
+        body = _json({**form, "credit": credit(len(body), blobs)})
     return body, weight + len(body) - len(stored)
 
 
@@ -199,19 +223,41 @@ def _plain_pending(pending: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(dict(part) if isinstance(part, Mapping) else part for part in pending)
 
 
-def _pieces(name: str, value: list[Any], blobs: Blobs) -> list[str]:
+def _pieces(name: str, value: list[Any], blobs: Blobs, is_fine: bool) -> list[str]:
     """Store a list as compressed pieces and return their digests; [] if the list is small."""
     contents, size, own = list[tuple[str, bytes]](), 0, Blobs()
-    for first in range(0, len(value), PIECE):
-        content = _unwrapped(stored_value(value[first : first + PIECE], at=name, blobs=own), own)
+    for first, last in _ranges(len(value), _FINE_PIECES if is_fine else (PIECE,)):
+        content = _unwrapped(stored_value(value[first:last], at=name, blobs=own), own)
         size += len(content)
         piece = compress(content, 1)
         contents.append((sha256(piece).hexdigest(), piece))
-    if size <= LARGE:
+    if size <= (_FINE if is_fine else LARGE):
         return []
     blobs.update(own)
     blobs.update(contents)
     return [digest for digest, _ in contents]
+
+
+def _ranges(length: int, sizes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Divide a list into pieces of these sizes, and a rest. A longer list has the same pieces, or larger ones."""
+    first = 0
+    for size in sizes:
+        while length - first >= size:
+            yield first, first + size
+            first += size
+    if first < length:
+        yield first, length
+
+
+def _apart(name: str, value: Any, blobs: Blobs) -> Any:
+    """Store a value of more than 1 KiB as a blob and return the reference; None if the value is small."""
+    own = Blobs()
+    stored = stored_value(value, at=name, blobs=own)
+    if own or len(stored) <= _FINE:
+        return None
+    digest = sha256(stored).hexdigest()
+    blobs[digest] = stored
+    return {"$blob": ["json", digest]}
 
 
 def _unwrapped(stored: bytes, blobs: Blobs) -> bytes:
@@ -227,6 +273,16 @@ def _unwrapped(stored: bytes, blobs: Blobs) -> bytes:
 def is_fork(data: bytes) -> bool:
     """Return whether an initial state is stored as a fork."""
     return bytes(data[: len(_FORK)]) == _FORK
+
+
+def begins_turn(start: Any) -> bool:
+    """Return whether the initial state of a run that has a parent, as its row has it, is that of a turn."""
+    if isinstance(start, GraphState):  # in memory
+        return start.position.began == start.step and not start.position.touched
+    try:
+        return is_turn(start)
+    except msgspec.MsgspecError:  # damaged
+        return False
 
 
 def is_turn(data: Any) -> bool:
@@ -254,6 +310,11 @@ def read_snapshot(
 def step_of_start(data: bytes) -> int:
     """Return the step of an initial state. Raise ValueError if it is damaged."""
     return msgspec.json.decode(data, type=_Form).step
+
+
+def credit_of(entry: LogEntry) -> int:
+    """Return how many bytes the snapshots of a chain may add besides those for its new data."""
+    return msgspec.json.decode(_decompressed(entry.body), type=_Form).credit
 
 
 def is_of_step(entry: LogEntry) -> bool:
@@ -287,6 +348,7 @@ class _Form(msgspec.Struct, forbid_unknown_fields=True):
     names: list[str] = []
     step: int = 0
     digest: str = ""
+    credit: int = 0  # of a snapshot at the start of a turn
 
 
 def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool) -> tuple[GraphState, int]:

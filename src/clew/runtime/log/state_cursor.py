@@ -44,6 +44,7 @@ class StateCursor:
         self._view: WorkingState | None = None
         self.has_kept = any(type(value) is Kept for value in start.values.values())
         self.step = start.step
+        self._began = start.position.began
         self.digest = start.digest
 
     def add(self, step: Step, digest: str) -> None:
@@ -96,7 +97,7 @@ class StateCursor:
             versions=view.plain_versions(),
             decisions=dict(view.decisions),
             terminated=view.terminated,
-            position=view.position(step=self.step, seed=self._seed),
+            position=view.position(step=self.step, seed=self._seed, began=self._began),
             history=self._history,
             digest=lambda: digest,
         )

@@ -77,6 +77,7 @@ def turned(state: GraphState, turn: Turn, digest: Callable[[], str]) -> GraphSta
         touched=frozenset(),
         decided=frozenset(),
         stopped=False,
+        began=state.step,
     )
     return GraphState.assemble(
         values=values,

@@ -47,7 +47,6 @@ from clew.runtime.calls.arguments import unbuilt_input
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.snapshots import is_turn
 from clew.runtime.log.stored_errors import name_of
 from clew.runtime.review.recorded_calls import RecordedCallSource, ReplayedChildren, ReplayHost
 from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
@@ -94,7 +93,7 @@ class Replayer:
         self._failed = {each.path: each for each in log.row.failures if each.node and not each.rescued}
         options = Options(
             seed=log.row.seed,
-            max_steps=settings.max_steps + (log.start.step if is_turn(log.row.start) else 0),
+            max_steps=settings.max_steps + log.start.position.began,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
             edits=log.edits,

@@ -3,7 +3,9 @@
 Rules:
 
 - Running, waiting and paused runs are kept unless `status` selects them. A run that a live process owns is always kept.
-- The parent of a fork is kept as long as the fork exists.
+- The head of a thread is always kept: a thread neither moves back nor ends.
+- The parent of a fork is kept as long as the fork exists. A turn of a thread does not keep the turns before it: the
+  oldest turn that is kept gets a full initial state instead of a parent (`detach`).
 - Children are kept and deleted with the run that contains them. They do not count.
 - `keep` keeps the newest of the candidates; `older_than` compares the time of the last change. With both, a run is
   deleted only if both select it.
@@ -17,6 +19,7 @@ from contextlib import suppress
 from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
 from clew.runtime.log.repository import fresh_owner
 from clew.runtime.log.run_rows import STATUSES
+from clew.runtime.log.snapshots import begins_turn
 from clew.stores import RunRow, Store
 
 _ACTIVE = ("running", "waiting", "paused")
@@ -33,10 +36,12 @@ def prune(
     now: float,
     spare: Container[str] = (),
     delete: Callable[[str], None] | None = None,
+    detach: Callable[[RunRow], None] | None = None,
 ) -> list[str]:
     """Delete runs and return their ids, oldest first. With `dry_run`, delete nothing. Runs in `spare` are always kept.
 
     `delete` deletes one run: an engine recognises its own runs even if the store did not confirm a claim.
+    `detach` makes a turn independent of the runs before it; without it, these are kept.
     """
     _check(keep, older_than, status)
     rows = store.rows()
@@ -51,10 +56,18 @@ def prune(
         candidates = candidates[: max(len(candidates) - keep, 0)]
     if older_than is not None:
         candidates = [row for row in candidates if row.updated < now - older_than]
-    going = {row.run_id for row in candidates if row.run_id not in spare and not _is_owned(store, row)}
+    heads = {head for _, head in store.threads()}
+    going = {
+        row.run_id
+        for row in candidates
+        if row.run_id not in spare and row.run_id not in heads and not _is_owned(store, row)
+    }
     for row in reversed(rows):  # a fork is newer than its parent
-        if row.parent is not None and roots[row.run_id] not in going:
-            going.discard(roots.get(row.parent, row.parent))
+        if row.parent is None or roots[row.run_id] in going:
+            continue
+        parent = roots.get(row.parent, row.parent)
+        if parent in going and not (detach is not None and _is_detached(row, detach, dry_run=dry_run)):
+            going.discard(parent)
     chosen = [row.run_id for row in rows if row.run_id in going]
     if dry_run:
         return chosen
@@ -75,6 +88,18 @@ def prune(
             raise
         gone.add(run_id)
     return [run_id for run_id in chosen if run_id in gone]
+
+
+def _is_detached(row: RunRow, detach: Callable[[RunRow], None], *, dry_run: bool) -> bool:
+    """Detach a turn from the runs before it; return False if it is not a turn, or another process executes it."""
+    if row.damage or row.child_of is not None or not begins_turn(row.start):
+        return False
+    if not dry_run:
+        try:
+            detach(row)
+        except ClewError:  # it is owned or damaged: the runs before it are kept
+            return False
+    return True
 
 
 def _roots(rows: Sequence[RunRow]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from clew.error_text import line_of
 from clew.errors import CheckpointError, ClewError, StoreCorruptError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.codec import EntryDecoder, EntryEncoder
+from clew.runtime.log.due_snapshots import missing_snapshots
 from clew.runtime.log.fingerprints import described, description_of
 from clew.runtime.log.integrity import Chains
 from clew.runtime.log.large_values import Blobs, blobs_of
@@ -348,7 +349,7 @@ def _store_run(
     try:
         fence = store.create(row, all_blobs, entries=entries, owner=owner, lease=_LEASE)
         # The run is complete here. Snapshots make it fast to load; `close` stores the census.
-        for snapshot, pieces in repository.runs.open(run_id).missing_snapshots():
+        for snapshot, pieces in missing_snapshots(repository.runs.open(run_id)):
             store.append(run_id, [snapshot], fence, blobs=pieces)
         repository.close(run_id, fence, row.status, row.updated, failures)
     except BaseException:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 
-from clew.errors import RunExistsError, ThreadMovedError
+from clew.errors import RunExistsError, RunOwnedError, ThreadMovedError, UnknownRunError
 from clew.stores.conformance.harness import NAMES, StoreHarness, check, expect, refuses
 from clew.stores.protocol import RunRow, ThreadMove
 
@@ -57,6 +58,31 @@ def one_of_several_callers_moves_a_thread(place: StoreHarness) -> None:
     expect(sum(moved), 1, "the callers that moved the thread")
     expect(store.head("t"), f"r{moved.index(True)}", "the head")
     expect(len(store.rows()), 2, "the runs")
+
+
+@check
+def a_detached_run_does_not_need_its_parent(place: StoreHarness) -> None:
+    store = place.open()
+    first, full = (b"first", b"full") if store.encodes else ("first", "full")
+    store.create(RunRow("r1", start=first), thread=ThreadMove("t"))
+    store.create(RunRow("r2", start=first, parent="r1", parent_step=0), thread=ThreadMove("t", "r1"))
+    fence = store.claim("r2", "me", lease=60)
+    row = store.row("r2")
+    row.start, row.parent, row.parent_step = full, None, None
+    with refuses(RunOwnedError):
+        store.detach(row, {}, fence - 1)
+    expect(store.row("r2").parent, "r1", "the parent after a rejected change")
+    with refuses(UnknownRunError):
+        store.detach(RunRow("r3", start=full), {}, fence)
+    content = b"large"
+    digest = sha256(content).hexdigest()
+    store.detach(row, {digest: content}, fence)
+    found = place.open().row("r2")
+    expect((found.start, found.parent, found.parent_step), (full, None, None), "the detached run")
+    store.delete("r1")
+    expect(store.threads(), [("t", "r2")], "the thread without its first run")
+    expect(store.blob(digest), content, "a blob of the new initial state")
+    expect(list(store.check()), [], "problems")
 
 
 @check

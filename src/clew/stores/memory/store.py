@@ -220,6 +220,13 @@ class MemoryStore:
             for each in family:
                 self._drop(each)
 
+    def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
+        """Replace the initial state of a fork, which no longer has a parent."""
+        with self._lock:
+            run = self._owned(row.run_id, fence)
+            run.row = replace(run.row, start=row.start, parent=None, parent_step=None)
+            self._put(run, blobs)
+
     def head(self, thread: str) -> str | None:
         """Return the run at the head of a thread, or None."""
         return self._heads.get(thread)

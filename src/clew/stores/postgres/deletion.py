@@ -1,13 +1,19 @@
-"""Deleting a run from PostgreSQL: its row, its log, its children, and the blobs that nothing else uses."""
+"""Deleting a run from PostgreSQL: its row, its log, its children, and the blobs that nothing else uses.
+
+A fork that was detached does not prevent the deletion of its parent.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from clew.errors import StoreError
 from clew.stores.messages import RECENT, has_fork, unknown
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.threads import move_back
+from clew.stores.protocol import RunRow
+from clew.stores.sql_rows import row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -44,6 +50,30 @@ def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
         drop_unused(cursor, [digest for (digest,) in used])
         cursor.execute("DELETE FROM origins WHERE run = ANY(%s)", numbers)
         cursor.execute("DELETE FROM runs WHERE id = ANY(%s)", numbers)
+
+
+_DETACH = """
+    WITH mine AS (
+        UPDATE runs SET parent = NULL, parent_step = NULL WHERE key = %s AND fence = %s RETURNING id
+    ), began AS (
+        UPDATE origins SET start = %s::bytea, codes = %s, start_digest = %s, description = %s, crc = %s::bigint
+        FROM mine WHERE origins.run = mine.id
+    ), kept AS (
+        INSERT INTO blobs SELECT blob.* FROM mine, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
+    ), used AS (
+        INSERT INTO uses SELECT id, digest FROM mine, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
+    )
+    SELECT id FROM mine
+"""
+
+
+def detach_run(cursor: Cursor, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> bool:
+    """Replace the initial state of a fork, which no longer has a parent; return False if the fence is stale."""
+    stored = (list(blobs), list(blobs.values()), list(blobs))
+    return (
+        cursor.execute(_DETACH, (key_of(row.run_id), fence, *row_values(row)[1], *stored)).fetchone()
+        is not None
+    )
 
 
 def drop_unused(cursor: Cursor, digests: list[str]) -> None:

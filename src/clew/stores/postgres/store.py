@@ -26,7 +26,7 @@ from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, 
 from clew.stores.postgres import results, threads
 from clew.stores.postgres.change_mark import MarkedStore
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
-from clew.stores.postgres.deletion import delete_run
+from clew.stores.postgres.deletion import delete_run, detach_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
@@ -115,7 +115,7 @@ _SURE = 200  # characters that a key always shares with its path
 _by_name = attrgetter("kind", "path", "n")
 
 
-class PostgresStore(MarkedStore):
+class PostgresStore(threads.PostgresThreads, MarkedStore):
     """A store in a schema of a PostgreSQL database."""
 
     encodes = True
@@ -211,15 +211,11 @@ class PostgresStore(MarkedStore):
         """Delete a run and its children. Their forks must be deleted first."""
         self._link.run(f"run {run_id!r}", lambda cursor, again: delete_run(cursor, run_id, again=again))
 
-    def head(self, thread: str) -> str | None:
-        """Return the run at the head of a thread, or None."""
-        return self._link.run(f"thread {thread!r}", lambda cursor, _: threads.head_of(cursor, thread))
-
-    def threads(self) -> list[tuple[str, str]]:
-        """Return all threads by name, each with its head."""
-        return self._link.fetch(
-            "the list of threads", 'SELECT name, head FROM threads ORDER BY name COLLATE "C"', ()
-        )
+    def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
+        """Replace the initial state of a fork, which no longer has a parent."""
+        what = f"run {row.run_id!r}"
+        if not self._link.run(what, lambda cursor, _: detach_run(cursor, row, blobs, fence)):
+            self._check_fence(row.run_id, fence)
 
     # -- owners ------------------------------------------------------------------------------------------
 

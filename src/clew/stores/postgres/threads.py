@@ -1,4 +1,4 @@
-"""Threads in PostgreSQL: a row for each, with the run at its head. The caller has a transaction open."""
+"""Threads in PostgreSQL: a row for each, with the run at its head. Callers of functions have a transaction open."""
 
 from __future__ import annotations
 
@@ -10,11 +10,26 @@ from clew.stores.postgres.migrations import key_of
 from clew.stores.protocol import ThreadMove
 
 if TYPE_CHECKING:
-    from clew.stores.postgres.connection import Cursor
+    from clew.stores.postgres.connection import Cursor, StoreConnection
 
 _ADD = "INSERT INTO threads (key, name, head) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
 _MOVE = "UPDATE threads SET head = %s WHERE key = %s AND head = %s"
 _PARENT = "(SELECT parent FROM runs WHERE key = %s)"
+
+
+class PostgresThreads:
+    """The threads of a store, which sets the connection."""
+
+    _link: StoreConnection
+
+    def head(self, thread: str) -> str | None:
+        """Return the run at the head of a thread, or None."""
+        return self._link.run(f"thread {thread!r}", lambda cursor, _: head_of(cursor, thread))
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Return all threads by name, each with its head."""
+        select = 'SELECT name, head FROM threads ORDER BY name COLLATE "C"'
+        return self._link.fetch("the list of threads", select, ())
 
 
 def head_of(cursor: Cursor, thread: str) -> str | None:

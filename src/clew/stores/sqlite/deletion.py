@@ -1,4 +1,7 @@
-"""Deleting a run from a SQLite file: its row, its log, its children, and the blobs that nothing else uses."""
+"""Deleting a run from a SQLite file: its row, its log, its children, and the blobs that nothing else uses.
+
+A fork that was detached does not prevent the deletion of its parent.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import sqlite3
 
 from clew.errors import StoreError
 from clew.stores.messages import has_fork
+from clew.stores.protocol import RunRow
+from clew.stores.sql_rows import ORIGIN, row_values
 from clew.stores.sqlite.blobs import drop_blobs
 from clew.stores.sqlite.entries import SPAN
 from clew.stores.sqlite.threads import move_back
@@ -25,6 +30,13 @@ def delete_run(db: sqlite3.Connection, number: int, run_id: str) -> bool:
     move_back(db, run_id)
     left_files = [_delete(db, each) for each in family.values()]
     return any(left_files)
+
+
+def detach_run(db: sqlite3.Connection, number: int, row: RunRow) -> None:
+    """Replace the initial state of a fork, which no longer has a parent. A transaction is open."""
+    db.execute("UPDATE runs SET parent = NULL, parent_step = NULL WHERE id = ?", (number,))
+    names = ", ".join(f"{name} = ?" for name in ORIGIN.split(", "))
+    db.execute(f"UPDATE origins SET {names} WHERE run = ?", (*row_values(row)[1], number))
 
 
 def _delete(db: sqlite3.Connection, number: int) -> bool:

@@ -51,7 +51,7 @@ from clew.stores.sql_rows import (
 from clew.stores.sqlite import results, threads
 from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
-from clew.stores.sqlite.deletion import delete_run
+from clew.stores.sqlite.deletion import delete_run, detach_run
 from clew.stores.sqlite.entries import (
     MOST,
     SPAN,
@@ -107,7 +107,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class SQLiteStore:
+class SQLiteStore(threads.SQLiteThreads):
     """A store in a SQLite file."""
 
     encodes = True
@@ -238,15 +238,12 @@ class SQLiteStore:
             with self._lock, self._writing("the large values") as db:
                 self._folder.sweep(db)
 
-    def head(self, thread: str) -> str | None:
-        """Return the run at the head of a thread, or None."""
-        with self._lock, self._reading(f"thread {thread!r}") as db:
-            return threads.head_of(db, thread)
-
-    def threads(self) -> list[tuple[str, str]]:
-        """Return all threads by name, each with its head."""
-        with self._lock, self._reading("the list of threads") as db:
-            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
+    def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
+        """Replace the initial state of a fork, which no longer has a parent."""
+        with self._lock, self._writing(f"run {row.run_id!r}") as db:
+            number = self._owned(db, row.run_id, fence)
+            detach_run(db, number, row)
+            put_blobs(db, self._folder, number, blobs)
 
     # -- owners ------------------------------------------------------------------------------------------
 
