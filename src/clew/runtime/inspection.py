@@ -19,13 +19,11 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.inside import child_at, frame_at
 from clew.runtime.log.checkpoints import Checkpoint, History
-from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.metrics import Totals
-from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
 from clew.runtime.log.run_log import lineage_of, read_log
-from clew.runtime.log.snapshots import stored_start
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
@@ -210,13 +208,7 @@ class RunInspection:
             raise RunStateError(f"run {row.run_id!r} is running")
         fence, owner = self._opener.claim(row.run_id)
         try:
-            blobs: Blobs = {}
-            row = self._store.row(row.run_id)
-            if self._store.encodes:
-                reader = RunReader(None, self._store, self._settings.on_conflict)  # builds no class
-                row.start = stored_start(reader.open(row.run_id).start(), blobs)
-            row.parent = row.parent_step = None
-            self._store.detach(row, blobs, fence)
+            self._opener.repository.detach(row.run_id, fence)
         finally:
             self._opener.release(row.run_id, fence, owner)
 

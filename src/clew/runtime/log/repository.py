@@ -16,6 +16,7 @@ from typing import Any
 
 from clew.engine.records import Failure
 from clew.engine.stops import Stops
+from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
@@ -31,20 +32,21 @@ from clew.runtime.log.turn_snapshots import SnapshotDistance, turn_snapshot
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
-from clew.stores import RunRow, Store, ThreadMove
-from clew.stores.memory.store import NOWHERE
+from clew.stores import LogEntry, RunRow, Store, ThreadMove
+
+_LEASE = 30.0  # seconds; of an import
 
 
 class RunRepository:
     """The runs of one graph in one store."""
 
+    keeps = True  # the store keeps runs
     child_of: tuple[str, str] | None = None  # of children: the run that contains them, and their place
 
     def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
-        self._keeps = store is not NOWHERE
 
     @cached_property
     def runs(self) -> RunReader:
@@ -73,11 +75,8 @@ class RunRepository:
         turn: Turn | None = None,
         distance: SnapshotDistance | None = None,
     ) -> int:
-        """Create a run and own it, if the store is shared between processes; return the fence.
-
-        `distance` says how the state of its parent was read.
-        """
-        if not self._keeps:
+        """Create a run and own it; return the fence. `distance` says how the state of its parent was read."""
+        if not self.keeps:
             return 0
         graph = self._graph
         assert graph is not None, "creating a run needs a graph"
@@ -97,11 +96,22 @@ class RunRepository:
         )
         if self.child_of is not None:
             row.child_of, row.place = self.child_of
-        if not self._store.encodes:
-            self._store.create(row, thread=thread)
-            return 0
+        options = {"owner": owner, "lease": lease, "wait": wait, "thread": thread}
+        return self._create(row, start, turn, distance, at_once, **options)
+
+    def _create(
+        self,
+        row: RunRow,
+        start: GraphState,
+        turn: Turn | None,
+        distance: SnapshotDistance | None,
+        at_once: bool,
+        **options: Any,
+    ) -> int:
+        """Store a new run, given as a row that contains the graph and the state, with the options of `Store.create`."""
+        graph, parent = row.description, row.parent
         row.structure = graph.structure_hash
-        row.description, described = description_of(graph)
+        row.description, described = self.describe(graph)
         blobs: Blobs = {row.description: described}
         row.start_digest = start.digest
         if parent is None:
@@ -115,11 +125,13 @@ class RunRepository:
             blobs.update(found[1])
         entries = () if found is None else found[:1]
         reach("before-create")
-        fence = self._store_for(at_once).create(
-            row, blobs, owner=owner, lease=lease, entries=entries, wait=wait, thread=thread
-        )
+        fence = self._store_for(at_once).create(row, blobs, entries=entries, **options)
         reach("after-create")
         return fence
+
+    def describe(self, graph: Graph) -> tuple[Any, bytes]:
+        """Return what a row or a record stores as the description of a graph, and the blob that it refers to."""
+        return description_of(graph)
 
     def new_writer(
         self,
@@ -132,8 +144,6 @@ class RunRepository:
         owes: bool = False,
     ) -> LogWriter:
         """Return a writer for a new run; `owes` if it was created without waiting for the disk."""
-        if not self._store.encodes:
-            return LogWriter(self._store, run_id, fence)
         return LogWriter(
             self._store,
             run_id,
@@ -148,8 +158,6 @@ class RunRepository:
     def writer(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
         """Return a writer that appends to an existing log."""
         run_id = log.row.run_id
-        if not self._store.encodes:
-            return LogWriter(self._store, run_id, fence)
         digests = {prefix: known[-1] for prefix, known in log.digests.items()}
         return LogWriter(
             self._store,
@@ -169,6 +177,13 @@ class RunRepository:
         """Mark a resumed run as running."""
         self._update(run_id, "running", now, (), fence, release=False)
 
+    def detach(self, run_id: str, fence: int) -> None:
+        """Make a run independent of its parent: store its full initial state. No class is built."""
+        row, blobs = self._store.row(run_id), Blobs()
+        row.start = stored_start(RunReader(None, self._store, self._on_conflict).open(run_id).start(), blobs)
+        row.parent = row.parent_step = None
+        self._store.detach(row, blobs, fence)
+
     def cancel(self, run_id: str, fence: int, now: float) -> None:
         """Mark a run as cancelled, without releasing it."""
         self._update(run_id, "cancelled", now, (), fence, release=False)
@@ -184,16 +199,7 @@ class RunRepository:
         at_once: bool = False,
     ) -> None:
         """Store the status and failures of a run, and release it."""
-        if self._keeps:
-            self._update(
-                run_id,
-                status,
-                now,
-                failures,
-                fence,
-                release=self._store.encodes,
-                store=self._store_for(at_once),
-            )
+        self._update(run_id, status, now, failures, fence, release=True, store=self._store_for(at_once))
 
     def _store_for(self, at_once: bool) -> Store:
         """Return the store, or with `at_once` its variant that never waits."""
@@ -214,9 +220,7 @@ class RunRepository:
         release: bool,
         store: Store | None = None,
     ) -> None:
-        kept: Any = tuple(failures) or None
-        if self._store.encodes and failures:
-            kept = sealed_failures(failures)
+        kept = sealed_failures(failures) if failures else None
         reach("before-update")
         (store or self._store).update(
             run_id, status=status, updated=now, error=kept, fence=fence, release=release
@@ -224,9 +228,7 @@ class RunRepository:
         reach("after-update")
 
     def claim(self, run_id: str, owner: str, lease: float) -> int:
-        """Own a run, if the store is shared between processes; return the fence."""
-        if not self._store.encodes:
-            return 0
+        """Own a run; return the fence."""
         reach("before-claim")
         fence = self._store.claim(run_id, owner, lease=lease)
         reach("after-claim")
@@ -234,8 +236,41 @@ class RunRepository:
 
     def release(self, run_id: str, fence: int) -> None:
         """Release a run."""
-        if self._store.encodes:
-            self._store.release(run_id, fence)
+        self._store.release(run_id, fence)
+
+    def import_run(
+        self, row: RunRow, log: RunLog, graph: Graph, entries: Sequence[LogEntry], blobs: Blobs
+    ) -> None:
+        """Write a run with its whole log, atomically. The graph has no code."""
+        failures, row.failures = row.failures, ()
+        blobs = dict(blobs)
+        if row.parent is not None:
+            row.start = stored_fork(row.parent, log.start, blobs)
+        row.error = sealed_failures(failures) if failures else None
+        owner = fresh_owner()  # owned, so that no other process continues it yet
+        try:
+            fence = self._store.create(row, blobs, entries=entries, owner=owner, lease=_LEASE)
+            # The run is complete here. Snapshots make it fast to load; `close` stores the census.
+            for snapshot, pieces in missing_snapshots(self.runs.open(row.run_id)):
+                self._store.append(row.run_id, [snapshot], fence, blobs=pieces)
+            self.close(row.run_id, fence, row.status, row.updated, failures)
+        except BaseException:
+            try:
+                self._take_back(row.run_id, owner)
+            except BaseException:  # another interrupt
+                self._take_back(row.run_id, owner)
+            raise
+
+    def _take_back(self, run_id: str, owner: str) -> None:
+        """Delete a run that was to be imported. An interrupt may have come at any instant: only the owner's name is
+        known. If that does not own it, the run is somebody else's, or is here and whole."""
+        try:
+            known = self._store.owner(run_id)
+            if known is not None and known.name == owner:
+                self._store.claim(run_id, owner, lease=_LEASE)
+                self._store.delete(run_id)
+        except UnknownRunError:
+            pass
 
 
 _process: tuple[int, str] = (0, "")
