@@ -375,6 +375,17 @@ def test_a_hundred_turns_killed_at_random(tmp_path: Path) -> None:
     assert calls.read_text().split() == [f"m{n}" for n in range(100)]
 
 
+def test_the_steps_of_a_turn(store: Store) -> None:
+    engine = Engine(CHAT, store=store)
+    for turn in range(3):
+        engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
+    assert [engine.state("r2", step).step for step in (2, 3)] == [2, 3]
+    for step in (0, 1, 4):
+        with pytest.raises(UnknownRunError, match=r"has 2 to 3$"):
+            engine.state("r2", step)
+    engine.close()
+
+
 # -- pruning ------------------------------------------------------------------------------------------------------
 
 

@@ -334,11 +334,14 @@ class StoredRun:
         """Read S(step), by default the last state. Without `fetched`, large values may be `Kept`."""
         upto = LAST if step is None else step
         base = [self.snapshot(upto, keeps=not fetched) or (self.start(), 0)]
-        first = base[0][0].step
         # popped: a second reference to the state would force a copy of its lists
         cursor = self._walked(base.pop()[0], step)
         if step is not None and cursor.step != step:
-            raise UnknownRunError(f"run {self._run_id!r} has no step {step}; it has {first} to {cursor.step}")
+            newest = self.store.last(self._run_id, STEP.name, "", LAST)
+            last = cursor.step if newest is None else newest.n
+            raise UnknownRunError(
+                f"run {self._run_id!r} has no step {step}; it has {self.start().step} to {last}"
+            )
         return cursor.state(fetched=fetched)
 
     def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> StateCursor:
