@@ -197,6 +197,36 @@ def test_the_options_of_a_turn_are_checked(engine: Engine) -> None:
     assert engine.runs() == []
 
 
+@pytest.mark.parametrize("how", ["start", "stream", "fork"])
+def test_a_lost_turn_is_resumed_first(tmp_path: Path, how: str) -> None:
+    @node(output="messages")
+    def reply(messages: list[str]) -> list[str]:
+        return [f"re: {messages[-1]}"]
+
+    chat, path = Graph([reply], state=Chat), tmp_path / "runs.db"
+    dying = Engine(chat, store=SQLiteStore(path))
+    dying.run({"messages": ["one"]}, thread="t", run_id="r1")
+    events = dying.stream({"messages": ["lost"]}, thread="t", run_id="lost")
+    next(events)
+    dying.store.close()  # as if its process had died
+    with Engine(chat, store=SQLiteStore(path)) as engine:
+        assert engine.thread("t").status == "running"
+        if how == "start":
+            engine.start({"messages": ["two"]}, thread="t", run_id="r2").result(30)
+        elif how == "stream":
+            assert (
+                list(engine.stream({"messages": ["two"]}, thread="t", run_id="r2"))[-1].status == "completed"
+            )
+        else:
+            engine.fork("r1", thread="t", run_id="r2")
+        assert engine.result("lost").status == "completed"
+        said = engine.thread("t").state.get("messages")
+        lost = ["lost", "re: lost"] if how != "fork" else []
+        assert said == ["one", "re: one", *lost, *([] if how == "fork" else ["two", "re: two"])]
+    with pytest.raises(Exception, match="closed"):
+        list(events)
+
+
 # -- open work that is dropped -------------------------------------------------------------------------------------
 
 
