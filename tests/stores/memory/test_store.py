@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.stores import MemoryStore, RunRow
+from clew.stores import MemoryStore, RunRow, ThreadMove
 
 
 def _ids(store: MemoryStore) -> list[str]:
@@ -62,3 +62,22 @@ def test_whatever_is_no_entry_is_kept_in_order_as_it_is() -> None:
     store.append("r", things[:1], 0)
     assert list(store.entries("r")) == [*things, things[0]]
     assert repr(store) == "MemoryStore(1 runs)"
+
+
+def test_a_long_chain_of_forks_is_rarely_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs need each other, so nothing can be dropped."""
+    looked = list[int]()
+    drop = MemoryStore._drop_oldest
+    monkeypatch.setattr(MemoryStore, "_drop_oldest", lambda store: (looked.append(1), drop(store)))
+    store = MemoryStore(keep=10)
+    store.create(RunRow("0", status="completed"), thread=ThreadMove("t"))
+    for n in range(1, 400):
+        head = str(n - 1)
+        store.create(RunRow(str(n), parent=head, parent_step=0), thread=ThreadMove("t", head))
+    assert len(store.rows()) == 400
+    assert len(looked) < 60
+    for n in reversed(range(400)):
+        store.delete(str(n))
+    for n in range(11):
+        store.create(RunRow(f"r{n}", status="completed"))
+    assert _ids(store) == [f"r{n}" for n in range(1, 11)]

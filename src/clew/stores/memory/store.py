@@ -73,6 +73,7 @@ class MemoryStore:
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
             raise ValueError(f"keep: expected a number of runs >= 0 or None, got {keep!r}")
         self._keep = keep
+        self._limit = keep or 0  # how many runs there may be until old ones are dropped
         self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._children: dict[str, list[str]] = {}  # run -> its children
@@ -129,7 +130,7 @@ class MemoryStore:
             if row.child_of is not None:
                 self._children.setdefault(row.child_of, []).append(row.run_id)
                 self._inner += 1
-            elif self._keep is not None and len(self._runs) - self._inner > self._keep:
+            elif self._keep is not None and len(self._runs) - self._inner > self._limit:
                 self._drop_oldest()
         return self.claim(row.run_id, owner, lease=lease) if owner else 0
 
@@ -146,6 +147,9 @@ class MemoryStore:
         for run_id in ended[:excess]:
             for each in self._family(run_id):
                 self._drop(each)
+        left = len(self._runs) - self._inner
+        # If forks need all the others, looking again at each new run would take longer and longer.
+        self._limit = left + left // 8 if left > (self._keep or 0) else self._keep or 0
 
     def _family(self, run_id: str) -> list[str]:
         """Return a run, its children, their children and so on."""
@@ -219,6 +223,7 @@ class MemoryStore:
                     self._heads[name] = parent
             for each in family:
                 self._drop(each)
+            self._limit = self._keep or 0
 
     def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
         """Replace the initial state of a fork, which no longer has a parent."""
