@@ -161,6 +161,8 @@ def test_a_handle_that_waits_for_a_thread_in_vain(engine: Engine, gate: Gate, bu
     handle = engine.start({"messages": ["two"]}, thread="t", timeout=0.05)
     with pytest.raises(ThreadBusyError):
         handle.result(30)
+    with pytest.raises(ThreadBusyError):
+        list(handle.events())
     handle = engine.start({"messages": ["two"]}, thread="t", run_id="r2")
     assert handle.cancel()
     with pytest.raises(RunCancelledError):

@@ -105,11 +105,11 @@ class Follower:
     def _read_store(self, events: list[Event], is_here: bool) -> list[Event]:
         """Add what is new in the store to the events; find out whether they are the last ones."""
         failure = None if is_here else self._failure()
-        if not self._reads_again and not self._watch.has_changed():
-            if self._row is not None and not is_here:
-                self._watch.check_owner(self._row)
-            return events
         try:
+            if not self._reads_again and not self._watch.has_changed():
+                if self._row is not None and not is_here:
+                    self._watch.check_owner(self._row)
+                return events
             found, row, has_more = self._stored.read()
         except UnknownRunError:
             if failure is None:
