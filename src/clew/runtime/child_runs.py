@@ -16,9 +16,10 @@ values and the id of the child; the values themselves are in its own log. Everyt
   and the path in the child; an answer to the outer run is passed on when the node is called again. An answer that the
   child's state schema rejects is asked for again, at a new position.
 - **A node that is left.** A node is left if another of its children asks, its run is cancelled, its attempt times out,
-  or another process takes the run over. That stops its children. `ctx.run` then raises `Leaving`, which is not an
-  Exception; it is not recorded, and what the node returns nevertheless is discarded. When the node is called again, it
-  resumes its children. Only a child that was cancelled by itself is a failure, with `RunCancelledError`.
+  or another process takes the run over. That stops its children, and so does the end of its attempt. `ctx.run` then
+  raises `Leaving`, which is not an Exception; it is not recorded, and what the node returns nevertheless is discarded.
+  When the node is called again, it resumes its children. Only a child that was cancelled by itself is a failure, with
+  `RunCancelledError`.
 - **Ownership.** Who owns the outer run owns its children. Their leases have always expired, so the next owner can claim
   them at once; the fence of a child rejects the writes of the previous one.
 - **Slots, timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
@@ -53,7 +54,7 @@ from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.calls.ambiguity import about
 from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to, request_of
-from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.scopes import Asking, Leaving, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
@@ -175,6 +176,7 @@ class ChildRun:
     async def _arun(self, *_: Any) -> str:
         await self._session.abefore_call()
         with self._waiting():
+            await self._children.take_over((self._item, self._attempt))
             return self._ended(await self._execution.adrive(self._hold, self._open, check=False))
 
     @contextmanager
@@ -187,18 +189,20 @@ class ChildRun:
         except _LOST as error:
             if self._result is not None:  # an error of its nodes
                 raise
+            if self._has_ended() and self._session.lost is None:
+                raise self._leaving() from error  # a later attempt has taken the child
             self._session.writer.fail(error)  # a node that catches it must not continue: the session fails
             if self._is_left():
-                raise self._session.leave(*attempt) from error
+                raise self._leaving() from error
             raise
         except BaseException as error:
             if not isinstance(error, (Exception, Asking)) and self._is_left():
-                self._session.leave(*attempt)  # also if it catches a CancelledError
+                self._leaving()  # also if it catches a CancelledError
             raise
         finally:
-            self._children.go_on(attempt)
             if self._hold.session is not None:
-                self._children.remove(self._hold.session)
+                self._children.remove(attempt, self._hold.session)
+            self._children.go_on(attempt)
 
     def _ended(self, result: RunResult) -> str:
         """Return the id of a completed child; otherwise raise what the node gets."""
@@ -213,7 +217,7 @@ class ChildRun:
             assert result.error is not None
             raise result.error
         if self._is_left():
-            raise self._session.leave(self._item, self._attempt)
+            raise self._leaving()
         raise RunCancelledError(
             f"child {result.run_id!r} of node {self._item.node.name!r} at {self._item.path} was cancelled; resume run "
             f"{self._session.run_id!r} to continue it"
@@ -221,14 +225,22 @@ class ChildRun:
 
     def _is_left(self) -> bool:
         """Return whether the node must not continue: its attempt, its run or its session has ended."""
-        session, item = self._session, self._item
+        session = self._session
+        return session.cancelled or session.lost is not None or self._children.is_stopped or self._has_ended()
+
+    def _has_ended(self) -> bool:
+        """Return whether the attempt has ended: it timed out, or the node returned or raised before its child."""
+        item = self._item
         return (
-            session.cancelled
-            or session.lost is not None
-            or self._children.is_stopped
-            or not item.live
-            or item.attempt != self._attempt
+            not item.live or item.attempt != self._attempt or self._children.has_ended((item, self._attempt))
         )
+
+    def _leaving(self) -> Leaving:
+        """Return the exception that unwinds the node; the value of a node that has returned before counts."""
+        session, item = self._session, self._item
+        if self._children.has_ended((item, self._attempt)):
+            return Leaving(f"node {item.node.name!r} at {item.path} has ended before its child")
+        return session.leave(item, self._attempt)
 
     # -- opening -----------------------------------------------------------------------------------------
 
@@ -288,7 +300,7 @@ class ChildRun:
         """Make a session the child of the outer session."""
         child.outer, child.accepts_changes = self._session, self._session.accepts_changes
         self._hold.session = child
-        self._children.add(child)
+        self._children.add((self._item, self._attempt), child)
         if self._session.cancelled:
             child.stop()
         return child

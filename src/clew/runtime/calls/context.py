@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.frame import Item
 from clew.engine.options import stream
-from clew.errors import RunCancelledError
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, scope_of
 from clew.runtime.calls.transaction import StoreTransaction
@@ -134,10 +133,7 @@ class RunContext:
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if self.cancelled:
-            raise RunCancelledError(
-                f"node {self._item.node.name!r} at {self.path} called ctx.record({name!r}) after its attempt ended; "
-                f"the attempt timed out or the run was cancelled, so the call was not made"
-            )
+            raise self._host.leave(self._item, self.attempt)
         return self._host.recorder.call(
             self._item, self.attempt, self._scope().within(), name, fn, args, kwargs
         )

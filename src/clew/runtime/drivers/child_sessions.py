@@ -5,10 +5,14 @@
   family share `max_concurrent_nodes`.
 - The time that an attempt waits for its children does not count towards its timeout.
 - Stopping a session stops its children, and so does its end: they are the children of nodes that were left.
+- The end of an attempt stops the children that still run. An async node is not over before they have ended, and neither
+  does a later attempt of its item run a child before. A child that does not end in time is handed over: the later
+  attempt takes it from the earlier one, or starts another. So are the children of threads, which nothing can end.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from threading import Lock, RLock
@@ -17,12 +21,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    import asyncio
+
     from clew.engine.frame import Item
     from clew.runtime.drivers.session import Session
 
     Attempt = tuple[Item, int]
 
 _creating = Lock()
+_PATIENCE = 5.0  # seconds in which a cancelled child has to end
 
 
 def children_of(session: Session) -> ChildSessions:
@@ -75,6 +82,9 @@ class _Wait(msgspec.Struct):
     children: int = 0  # that it waits for now
     since: float = 0.0
     owed: float = 0.0  # seconds that its deadline has not been moved by yet
+    live: list[Session] = []
+    has_ended: bool = False
+    on_end: list[Callable[[], Any]] = []  # called when the last child has ended
 
 
 class ChildSessions:
@@ -93,22 +103,80 @@ class ChildSessions:
         """Return whether a child is running, perhaps for an attempt that has ended."""
         return run_id in self._live
 
-    def add(self, child: Session) -> None:
-        """Take a child that is about to run."""
+    def add(self, attempt: Attempt, child: Session) -> None:
+        """Take a child of an attempt that is about to run."""
         self._live[child.run_id] = child
         self.slots.add(child)
+        with self._lock:
+            wait = self._waits[attempt]
+            wait.live.append(child)
+        if wait.has_ended:
+            child.stop()
 
-    def remove(self, child: Session) -> None:
+    def remove(self, attempt: Attempt, child: Session) -> None:
         """Forget a child that has ended."""
         if self._live.get(child.run_id) is child:
             del self._live[child.run_id]
         self.slots.remove(child)
+        with self._lock:
+            wait = self._waits[attempt]
+            if child in wait.live:
+                wait.live.remove(child)
 
     def stop(self) -> None:
         """Cancel the children, from any thread."""
         self.is_stopped = True
         for child in list(self._live.values()):
             child.stop()
+
+    # -- ends of attempts --------------------------------------------------------------------------------
+
+    def has_ended(self, attempt: Attempt) -> bool:
+        """Return whether an attempt has ended while a child of it is running."""
+        wait = self._waits.get(attempt)
+        return wait is not None and wait.has_ended
+
+    def end(self, attempt: Attempt) -> None:
+        """Stop the children of an attempt that has ended, from any thread."""
+        with self._lock:
+            wait = self._waits.get(attempt)
+            if wait is None:
+                return
+            wait.has_ended = True
+            if not wait.children:
+                del self._waits[attempt]
+                return
+        for child in list(wait.live):
+            child.stop()
+
+    async def aend(self, attempt: Attempt) -> None:
+        """Stop the children of an attempt that has ended, and wait until they have ended."""
+        if attempt in self._waits:
+            self.end(attempt)
+            await self._gone([attempt])
+
+    async def take_over(self, attempt: Attempt) -> None:
+        """Stop the children of earlier attempts of an item, and wait until they have ended."""
+        if len(self._waits) > 1:
+            with self._lock:
+                earlier = [other for other in self._waits if _is_earlier(other, attempt)]
+            for other in earlier:
+                self.end(other)
+            await self._gone(earlier)
+
+    async def _gone(self, attempts: list[Attempt]) -> None:
+        """Wait until the children of attempts have ended, with patience."""
+        import asyncio
+
+        loop, until = asyncio.get_running_loop(), time.monotonic() + _PATIENCE
+        for attempt in attempts:
+            ended: asyncio.Future[None] = loop.create_future()
+            with self._lock:
+                wait = self._waits.get(attempt)
+                if wait is None:
+                    continue
+                wait.on_end.append(partial(loop.call_soon_threadsafe, _resolve, ended))
+            await asyncio.wait([ended], timeout=max(0.0, until - time.monotonic()))
 
     # -- time that does not count ------------------------------------------------------------------------
 
@@ -123,11 +191,15 @@ class ChildSessions:
     def go_on(self, attempt: Attempt) -> None:
         """Note that a child of an attempt has ended."""
         with self._lock:
-            wait = self._waits.get(attempt)
-            if wait is not None:  # otherwise the attempt has ended before its child
-                wait.children -= 1
-                if not wait.children:
-                    wait.owed += self._clock.monotonic() - wait.since
+            wait = self._waits[attempt]
+            wait.children -= 1
+            if wait.children:
+                return
+            wait.owed += self._clock.monotonic() - wait.since
+            if wait.has_ended:
+                del self._waits[attempt]
+        for call in wait.on_end:
+            call()
 
     def owed(self, attempt: Attempt) -> float:
         """Return by how many seconds to move the deadline of an attempt; each second is returned once."""
@@ -141,7 +213,12 @@ class ChildSessions:
             owed, wait.owed = wait.owed, 0.0
             return owed
 
-    def forget(self, attempt: Attempt) -> None:
-        """Forget an attempt that has ended."""
-        with self._lock:
-            self._waits.pop(attempt, None)
+
+def _is_earlier(attempt: Attempt, now: Attempt) -> bool:
+    """Return whether an attempt does the same work: it belongs to this item, or to one that was started again."""
+    return attempt != now and attempt[0].path == now[0].path
+
+
+def _resolve(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)

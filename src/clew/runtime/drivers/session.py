@@ -21,7 +21,14 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, RunError, StoreUnavailableError
+from clew.errors import (
+    ClewError,
+    NodeError,
+    NodeTimeoutError,
+    RunCancelledError,
+    RunError,
+    StoreUnavailableError,
+)
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import ResultCache
 from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
@@ -234,19 +241,24 @@ class Session(TimedHost):
                         self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
                     if self.children is not None:
-                        self.children.forget((item, attempt))
+                        self.children.end((item, attempt))
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """Take the exception of an attempt; discard it if the attempt has ended."""
         self._statements.pop((item, attempt), None)
-        if item.attempt != attempt or type(error) is Leaving:
+        if item.attempt != attempt or (self._left and (item, attempt) in self._left):
             return
-        if self.cancelled and type(error) is RunCancelledError:
+        if self.cancelled and type(error) in (RunCancelledError, Leaving):
             return  # the node noticed the cancellation: the run is cancelled, not failed
+        if type(error) is Leaving:
+            error = NodeError(
+                f"node {item.node.name!r} at {item.path} used the context of an attempt that has ended; use the one "
+                f"that this call of the node was given"
+            )
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
             if self.children is not None:
-                self.children.forget((item, attempt))
+                self.children.end((item, attempt))
         if type(error) is Asking:
             if error.refusal is None:
                 self.machine.ask(item, error.question, error.about, error.position, error.others)
@@ -272,6 +284,8 @@ class Session(TimedHost):
             return False
         if not matters(timer) or self.is_early(timer):
             return False
+        if self.children is not None:
+            self.children.end((item, timer.attempt))
         self.machine.expire(
             item,
             NodeTimeoutError(
