@@ -54,7 +54,8 @@ from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.calls.ambiguity import about
 from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to, request_of
-from clew.runtime.calls.scopes import Asking, Leaving, Scope
+from clew.runtime.calls.host import Host
+from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
@@ -235,12 +236,16 @@ class ChildRun:
             not item.live or item.attempt != self._attempt or self._children.has_ended((item, self._attempt))
         )
 
-    def _leaving(self) -> Leaving:
-        """Return the exception that unwinds the node; the value of a node that has returned before counts."""
+    def _leaving(self) -> BaseException:
+        """Return the exception that unwinds the node, or a task or thread of a node that has ended before its child."""
         session, item = self._session, self._item
-        if self._children.has_ended((item, self._attempt)):
-            return Leaving(f"node {item.node.name!r} at {item.path} has ended before its child")
-        return session.leave(item, self._attempt)
+        if not self._children.has_ended((item, self._attempt)):
+            return session.leave(item, self._attempt)
+        if item.node.mode in ("async", "async_generator"):
+            from asyncio import CancelledError
+
+            return CancelledError()  # asyncio reports other exceptions of a task that nobody awaits
+        return Host.leave(session, item, self._attempt)
 
     # -- opening -----------------------------------------------------------------------------------------
 

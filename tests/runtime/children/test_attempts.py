@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -94,7 +95,9 @@ def test_a_failed_run_has_stopped_its_children(store: Store) -> None:
     asyncio.run(run())
 
 
-def test_a_node_that_returns_stops_the_children_that_still_run(store: Store) -> None:
+def test_a_node_that_returns_stops_the_children_that_still_run(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     pair = Pair()
 
     @node(output="o")
@@ -110,6 +113,8 @@ def test_a_node_that_returns_stops_the_children_that_still_run(store: Store) -> 
     engine = Engine(Graph([one, after]), store=store)
     result = engine.run({"x": 1}, run_id="r")
     assert (result["o"], result["p"]) == ("ValueError", 0)
+    gc.collect()
+    assert caplog.records == []  # of asyncio, about a task that nobody has awaited
     assert _statuses(store) == ["cancelled", "failed"]
 
 

@@ -26,7 +26,6 @@ from clew.errors import (
     NodeError,
     NodeTimeoutError,
     RunCancelledError,
-    RunError,
     StoreUnavailableError,
 )
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
@@ -196,11 +195,7 @@ class Session(TimedHost):
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
     ) -> Any:
         """Implement `ctx.run`."""
-        if self.start_child is None:
-            raise RunError(
-                f"node {item.node.name!r} at {item.path} calls ctx.run, which a check cannot simulate; check the inner "
-                f"graph by itself, and replace the call in the outer one"
-            )
+        assert self.start_child is not None
         return self.start_child(self, item, attempt, scope, graph, values, key)
 
     def leave(self, item: Item, attempt: int) -> Leaving:
