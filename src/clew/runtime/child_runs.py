@@ -22,7 +22,7 @@ values and the id of the child; the values themselves are in its own log. Everyt
   `RunCancelledError`.
 - **Ownership.** Who owns the outer run owns its children. Their leases have always expired, so the next owner can claim
   them at once; the fence of a child rejects the writes of the previous one.
-- **Slots, timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
+- **Slots**: ``clew.runtime.drivers.slots``. **Timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
 
 The child works in the caller's thread, or on its event loop. A sync node on an event loop that runs a graph with async
 nodes uses a thread with a loop of its own.
@@ -113,6 +113,7 @@ class ChildRun:
         self._children = children_of(session)
         self._hold = Hold("", session.owner)
         self._result: RunResult | None = None
+        self._has_slot = False
         listeners = (self._forward,) if session.listening else ()
         found = outer.for_child(graph, self._settings(), listeners, (session.run_id, self._path))
         self._execution, self._opener, self._inspection = found
@@ -168,6 +169,7 @@ class ChildRun:
     def _run(self, *_: Any) -> str:
         self._session.before_call()
         with self._waiting():
+            self._enter(self._children.slots.enter(*self._entering))
             if self._graph.has_async_nodes and inside_event_loop():
                 return self._ended(
                     _on_thread(lambda: self._execution.drive(self._hold, self._open, check=False))
@@ -178,7 +180,17 @@ class ChildRun:
         await self._session.abefore_call()
         with self._waiting():
             await self._children.take_over((self._item, self._attempt))
+            self._enter(await self._children.slots.aenter(*self._entering))
             return self._ended(await self._execution.adrive(self._hold, self._open, check=False))
+
+    @property
+    def _entering(self) -> tuple[tuple[Item, int], Callable[[], bool]]:
+        return (self._item, self._attempt), self._is_left
+
+    def _enter(self, has_slot: bool) -> None:
+        self._has_slot = has_slot
+        if not has_slot:
+            raise self._leaving()
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -201,6 +213,8 @@ class ChildRun:
                 self._leaving()  # also if it catches a CancelledError
             raise
         finally:
+            if self._has_slot:
+                self._children.slots.leave(attempt)
             if self._hold.session is not None:
                 self._children.remove(attempt, self._hold.session)
             self._children.go_on(attempt)

@@ -1,8 +1,5 @@
-"""The running children of a session: who stops them, how many nodes run at once, and time that does not count.
+"""The running children of a session: who stops them, and time that does not count.
 
-- A child works in the slot of the item that waits for it. So a waiting item holds no slot of its own, and a child can
-  always go on. Nodes that a child runs at the same time as another of its nodes need a free slot. All sessions of a
-  family share `max_concurrent_nodes`.
 - The time that an attempt waits for its children does not count towards its timeout.
 - Stopping a session stops its children, and so does its end: they are the children of nodes that were left.
 - The end of an attempt stops the children that still run. An async node is not over before they have ended, and neither
@@ -15,10 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from threading import Lock, RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from clew.runtime.drivers.slots import Slots, resolve
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,40 +39,6 @@ def children_of(session: Session) -> ChildSessions:
             slots = Slots(session) if outer is None or outer.children is None else outer.children.slots
             session.children = ChildSessions(session, slots)
         return session.children
-
-
-class Slots:
-    """The slots that a run shares with its children, and with their children."""
-
-    def __init__(self, root: Session) -> None:
-        self._root = root
-        self._most = root.settings.max_concurrent_nodes
-        self._children: set[Session] = set()
-        self._lock = RLock()
-        root.take = partial(self._take, root, root.take)
-
-    def add(self, child: Session) -> None:
-        """Let a child share the slots."""
-        with self._lock:
-            self._children.add(child)
-        child.take = partial(self._take, child, child.take)
-
-    def remove(self, child: Session) -> None:
-        """Forget a child that has ended."""
-        with self._lock:
-            self._children.discard(child)
-
-    def _take(self, session: Session, take: Callable[[], Item | None]) -> Item | None:
-        """Take an item if there is a slot for it. A session without a running item has one."""
-        with self._lock:
-            if session.machine.counters.active and self._used() >= self._most:
-                return None
-            return take()
-
-    def _used(self) -> int:
-        """Return the number of used slots. The first item of a child uses the slot of the item that waits for it."""
-        more = sum(max(0, child.machine.counters.active - 1) for child in self._children)
-        return self._root.machine.counters.active + more
 
 
 class _Wait(msgspec.Struct):
@@ -128,6 +93,8 @@ class ChildSessions:
         self.is_stopped = True
         for child in list(self._live.values()):
             child.stop()
+        for attempt in list(self._waits):
+            self.slots.give_up(attempt)
 
     # -- ends of attempts --------------------------------------------------------------------------------
 
@@ -148,6 +115,7 @@ class ChildSessions:
                 return
         for child in list(wait.live):
             child.stop()
+        self.slots.give_up(attempt)
 
     async def aend(self, attempt: Attempt) -> None:
         """Stop the children of an attempt that has ended, and wait until they have ended."""
@@ -175,7 +143,7 @@ class ChildSessions:
                 wait = self._waits.get(attempt)
                 if wait is None:
                     continue
-                wait.on_end.append(partial(loop.call_soon_threadsafe, _resolve, ended))
+                wait.on_end.append(partial(loop.call_soon_threadsafe, resolve, ended))
             await asyncio.wait([ended], timeout=max(0.0, until - time.monotonic()))
 
     # -- time that does not count ------------------------------------------------------------------------
@@ -217,8 +185,3 @@ class ChildSessions:
 def _is_earlier(attempt: Attempt, now: Attempt) -> bool:
     """Return whether an attempt does the same work: it belongs to this item, or to one that was started again."""
     return attempt != now and attempt[0].path == now[0].path
-
-
-def _resolve(ended: asyncio.Future[None]) -> None:
-    if not ended.done():
-        ended.set_result(None)
