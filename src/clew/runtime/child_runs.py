@@ -30,8 +30,7 @@ nodes uses a thread with a loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import isawaitable
 from itertools import count
 from typing import Any, Protocol, TypeVar
@@ -168,7 +167,7 @@ class ChildRun:
 
     def _run(self, *_: Any) -> str:
         self._session.before_call()
-        with self._waiting():
+        with self:
             self._enter(self._children.slots.enter(*self._entering))
             if self._graph.has_async_nodes and inside_event_loop():
                 return self._ended(
@@ -178,7 +177,7 @@ class ChildRun:
 
     async def _arun(self, *_: Any) -> str:
         await self._session.abefore_call()
-        with self._waiting():
+        with self:
             await self._children.take_over((self._item, self._attempt))
             self._enter(await self._children.slots.aenter(*self._entering))
             return self._ended(await self._execution.adrive(self._hold, self._open, check=False))
@@ -192,32 +191,34 @@ class ChildRun:
         if not has_slot:
             raise self._leaving()
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Let the item wait for the child."""
+    def __enter__(self) -> None:
+        """Let the item wait for the child. ``contextlib`` would change the exception, which may be frozen."""
+        self._children.wait((self._item, self._attempt))
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        """Let the item go on; replace the error of a child that the node must not see."""
         attempt = (self._item, self._attempt)
-        self._children.wait(attempt)
         try:
-            yield
-        except _LOST as error:
-            if self._result is not None:  # an error of its nodes
-                raise
-            if self._has_ended() and self._session.lost is None:
-                raise self._leaving() from error  # a later attempt has taken the child
-            self._session.writer.fail(error)  # a node that catches it must not continue: the session fails
-            if self._is_left():
-                raise self._leaving() from error
-            raise
-        except BaseException as error:
-            if not isinstance(error, (Exception, Asking)) and self._is_left():
-                self._leaving()  # also if it catches a CancelledError
-            raise
+            if error is not None:
+                self._check_error(error)
         finally:
             if self._has_slot:
                 self._children.slots.leave(attempt)
             if self._hold.session is not None:
                 self._children.remove(attempt, self._hold.session)
             self._children.go_on(attempt)
+
+    def _check_error(self, error: BaseException) -> None:
+        if issubclass(type(error), _LOST):
+            if self._result is not None:  # an error of its nodes
+                return
+            if self._has_ended() and self._session.lost is None:
+                raise self._leaving() from error  # a later attempt has taken the child
+            self._session.writer.fail(error)  # a node that catches it must not continue: the session fails
+            if self._is_left():
+                raise self._leaving() from error
+        elif not issubclass(type(error), (Exception, Asking)) and self._is_left():
+            self._leaving()  # also if it catches a CancelledError
 
     def _ended(self, result: RunResult) -> str:
         """Return the id of a completed child; otherwise raise what the node gets."""

@@ -7,9 +7,9 @@ branches or on timing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, scope_of
-from clew.runtime.calls.transaction import StoreTransaction
+from clew.runtime.calls.transaction import CollectedTransaction
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -109,12 +109,8 @@ class RunContext:
             scope = self._whole = Scope(self)
         return scope
 
-    @contextmanager
-    def transaction(self) -> Iterator[StoreTransaction]:
-        self._host.transact(self._item, self.attempt, [])  # raises now if the store has no database
-        transaction = StoreTransaction()
-        yield transaction
-        self._host.transact(self._item, self.attempt, transaction.statements)
+    def transaction(self) -> CollectedTransaction:
+        return CollectedTransaction(partial(self._host.transact, self._item, self.attempt))
 
     def run(self, graph: Graph, values: Any = None, *, key: str | None = None) -> Any:
         if self.cancelled:
