@@ -5,8 +5,9 @@ and the place of the call (`RunRow.child_of`, `RunRow.place`). The recording in 
 values and the id of the child; the values themselves are in its own log. Everything else follows from that:
 
 - **Id.** The id is a hash of the outer run, the path of the item, the place of the call, the key, and a number: 0, or
-  higher if the children with lower numbers have other values or another graph. The outer run of a child of a child is a
-  child itself, so every id follows from the id of the root. A fork has another id, and so children of its own.
+  higher if the children with lower numbers have other values or another graph; these are ended as cancelled. The outer
+  run of a child of a child is a child itself, so every id follows from the id of the root. A fork has another id, and
+  so children of its own.
 - **After a crash** the node is called again and makes the same call. A recorded call gives the result. Without a
   recording, the child itself is found by its id: a finished child gives its result, an unfinished one is resumed.
 - **Failure.** The child's exception is raised in the node and recorded like that of any call. A later attempt resumes
@@ -40,6 +41,7 @@ from msgspec.structs import replace
 from clew.engine.frame import Item
 from clew.engine.program import check_values
 from clew.engine.records import Question
+from clew.error_links import set_child_place
 from clew.errors import (
     CommitConflictError,
     EncodeError,
@@ -58,6 +60,7 @@ from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
+from clew.runtime.ended_children import end_child
 from clew.runtime.events import Event, Listener
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.fingerprints import is_made_with
@@ -230,14 +233,22 @@ class ChildRun:
         if result.status == "waiting":
             raise self._asking(result.questions)
         if result.status == "failed":
-            assert result.error is not None
-            raise result.error
+            raise self._located(result)
         if self._is_left():
             raise self._leaving()
         raise RunCancelledError(
             f"child {result.run_id!r} of node {self._item.node.name!r} at {self._item.path} was cancelled; resume run "
             f"{self._session.run_id!r} to continue it"
         )
+
+    def _located(self, result: RunResult) -> BaseException:
+        """Return the error of a failed child, with its place there."""
+        failure = result.failures[0]
+        run_id, path, name = result.run_id, failure.path, failure.node
+        if failure.inside is not None:  # in a child of the child
+            run_id, path, name = failure.inside.run_id, failure.inside.path, failure.inside.node
+        set_child_place(failure.error, run_id, f"{self._path}/{path}" if path else self._path, name)
+        return failure.error
 
     def _is_left(self) -> bool:
         """Return whether the node must not continue: its attempt, its run or its session has ended."""
@@ -279,6 +290,7 @@ class ChildRun:
                 continue  # of an attempt that was abandoned; without fences, only one may write
             if self._is_same(run):
                 return self._again(run)
+            end_child(opener, run.row, self._hold.owner)
         raise AssertionError("unreachable")
 
     def _is_same(self, run: StoredRun) -> bool:
