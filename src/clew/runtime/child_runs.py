@@ -116,7 +116,7 @@ class ChildRun:
         self._hold = Hold("", session.owner)
         self._result: RunResult | None = None
         self._has_slot = False
-        listeners = (self._forward,) if session.listening else ()
+        listeners = (self._forward,) if session.listening or session.settings.publish else ()
         found = outer.for_child(graph, self._settings(), listeners, (session.run_id, self._path))
         self._execution, self._opener, self._inspection = found
 
@@ -371,14 +371,20 @@ class ChildRun:
     # -- events ------------------------------------------------------------------------------------------
 
     def _forward(self, event: Event) -> None:
-        """Send an event of the child to the listeners of the outer run, with its path there.
+        """Send an event of the child to the listeners of the outer run, with its path there; publish its data there.
 
-        Cursors and the numbers of published data belong to the child. Its questions are asked by the outer run.
+        The start and the end of a child have kinds of their own: who waits for the end of the run must not see them.
+        Cursors belong to the child. Its questions are asked by the outer run.
         """
         if event.kind != "interrupted":
+            kind, data = _KINDS.get(event.kind, event.kind), dict(event.data)
+            publishes = data.pop("number", None) is not None
             path = f"{self._path}/{event.path}" if event.path else self._path
-            data = {name: value for name, value in event.data.items() if name != "number"}
-            self._session.relay(replace(event, path=path, data=data, cursor=""))
+            forwarded = replace(event, kind=kind, path=path, data=data, cursor="")
+            self._session.relay(forwarded, publishes=publishes)
+
+
+_KINDS = {"run_started": "child_started", "run_finished": "child_finished"}
 
 
 def _on_thread(work: Callable[[], T]) -> T:

@@ -22,6 +22,8 @@ backpressure         depth
 step_committed       items
 checkpoint           label
 run_finished         status, error, metrics (``SchedulerMetrics``; not for a run of another process)
+child_started        graph, values (as `run_started`, of a child of the run)
+child_finished       status, error, metrics (as `run_finished`)
 ===================  ==========================================================================
 
 Events of a stream or a handle have a cursor: after an interruption, `RunHandle.events(after=event.cursor)` continues
@@ -57,6 +59,8 @@ Kind = Literal[
     "step_committed",
     "checkpoint",
     "run_finished",
+    "child_started",
+    "child_finished",
 ]
 
 

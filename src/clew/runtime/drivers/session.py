@@ -107,6 +107,7 @@ class Session(TimedHost):
         self._new_events: list[Event] = []
         self._unsent: list[Event] = []  # until their records are in the store
         self._lock = threading.Lock()
+        self._publishing = threading.Lock()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
         self.cache_keys: dict[Item, str] = {}  # of running cached nodes
@@ -374,20 +375,29 @@ class Session(TimedHost):
 
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
-        if kind == "emitted" and self.settings.publish and self.writer.encodes and item.live:
-            data["number"] = publish(self, item, **data)
-        if self._listeners:
+        publishes = kind == "emitted" and self.settings.publish and self.writer.encodes and item.live
+        if publishes or self._listeners:
             about = {"node": item.node.name, **data}
-            self.relay(Event(kind, self.run_id, item.step, item.path, self.clock.time(), about))
+            event = Event(kind, self.run_id, item.step, item.path, self.clock.time(), about)
+            self.relay(event, publishes=publishes)
 
-    def relay(self, event: Event) -> None:
-        """Send an event of a running node, or of its child, to the listeners, from any thread."""
-        with self._lock:
-            self._new_events.append(event)
+    def relay(self, event: Event, *, publishes: bool = False) -> None:
+        """Send an event of a running node, or of its child, to the listeners, from any thread; publish its data."""
+        if publishes:
+            with self._publishing:  # events come in the order of their numbers
+                event = publish(self, event)
+                self._append(event)
+        else:
+            self._append(event)
         if threading.get_ident() == self.thread:
             self._flush_all()  # send a chunk of an inline node now, not when the node ends
         elif self.wake_driver is not None:
             self.wake_driver()
+
+    def _append(self, event: Event) -> None:
+        if self._listeners:
+            with self._lock:
+                self._new_events.append(event)
 
     def flush(self) -> None:
         """Pass the output of the machine to the log, the timers and the listeners."""

@@ -96,7 +96,7 @@ class LiveEvents:
             entry = LiveEvent(self.root, self._seq, event)
             if event.kind == "step_committed" and not event.path:
                 self.root = event.step
-            elif event.kind == "run_finished" and not event.path:  # otherwise a child ended
+            elif event.kind == "run_finished":
                 self.ended = event.status, event.time
             self._history.append(entry)
             readers = list(self._readers)
