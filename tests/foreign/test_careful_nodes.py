@@ -1,4 +1,4 @@
-"""Nodes that catch every exception around their calls: a cancelled run is resumed without losing or inventing results."""
+"""Nodes that catch every exception around their calls: a cancelled run is resumed without a wrong result."""
 
 from __future__ import annotations
 
