@@ -17,7 +17,7 @@ _OPEN = ("running", "waiting", "paused")
 
 def end_children(opener: RunOpener, run_id: str, owner: str, *, at_once: bool = False) -> None:
     """End the open children of a run that has completed. A failure of the store does not fail the run."""
-    if at_once and opener.store.encodes:
+    if at_once and opener.store.at_once() is not opener.store:
         raise WouldWait(run_id)
     with suppress(ClewError):
         for status in _OPEN:

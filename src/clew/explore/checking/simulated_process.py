@@ -66,7 +66,7 @@ class FrozenClock:
 def opened(graph: Graph, disk: Store, options: Mapping[str, Any]) -> tuple[RunOpener, Settings]:
     """Return the opener and the settings of a process that runs a graph. It starts every item that may run."""
     given = {"seed": 0, "check_mutation": True, **options, "clock": FrozenClock(), "durability": "sync"}
-    settings = msgspec.structs.replace(read_settings(given), max_concurrent_nodes=sys.maxsize)
+    settings = msgspec.structs.replace(read_settings(given, disk), max_concurrent_nodes=sys.maxsize)
     return RunOpener(graph, disk, settings, ()), settings
 
 
@@ -243,7 +243,7 @@ class SimulatedProcess:
             {path: copy(item) for path, item in self.running.items()},
             tuple((when, n, _with_copied_item(timer, copy)) for when, n, timer in session.timers),
             dict(session._held),
-            dict(writer._encoder._digests) if writer._encoder is not None else {},
+            dict(writer._encoder._digests),
             {item: tuple(numbers) for item, numbers in writer._finished.items()},
             (writer._since, writer._weight),
             session._resumption,
@@ -257,7 +257,6 @@ class SimulatedProcess:
         repository = self._opener.repository
         row = repository.runs.open(RUN).row
         writer = repository.new_writer(RUN, saved.start, row.created, saved.fence, "sync")
-        assert writer._encoder is not None
         writer._encoder._digests = dict(saved.digests)
         writer._finished = {item: list(numbers) for item, numbers in saved.finished.items()}
         writer._since, writer._weight = saved.weights
