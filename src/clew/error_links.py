@@ -49,3 +49,20 @@ def linked_result(error: BaseException) -> Any:
 def is_link_note(note: Any) -> bool:
     """Return whether a note was added by `link`."""
     return isinstance(note, str) and note.startswith(_MARK)
+
+
+_CHILD = "__clew_child__"
+"""The name of the attribute that holds where in a child an error was raised. Unlike the link, it is stored."""
+
+
+def set_child_place(error: BaseException, run_id: str, path: str, node: str) -> None:
+    """Say where in a child an error was raised: the run id of the child, the path in the outer run, and the node."""
+    attributes_of(error)[_CHILD] = (run_id, path, node)
+
+
+def child_place(error: BaseException, item: str) -> tuple[str, str, str] | None:
+    """Return where in a child of an item an error was raised, or None."""
+    found = attributes_of(error).get(_CHILD)
+    if type(found) is not tuple or len(found) != 3 or not all(type(each) is str for each in found):
+        return None
+    return found if found[1].startswith(f"{item}!") else None

@@ -38,7 +38,7 @@ runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership
 runtime/drivers runtime/review
 runtime/opener
-runtime/inside runtime/updates
+runtime/inside runtime/updates runtime/ended_children
 runtime/inspection
 runtime/child_runs runtime/replays runtime/stored_runs
 runtime/execution runtime/threads

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.deltas import NO_DELTAS, Delta
+from clew.error_links import child_place
 from clew.graph import Send
 
 Choice = str | Send
@@ -159,6 +160,14 @@ class Retry(msgspec.Struct, frozen=True):
     epoch: tuple[int, ...] = ()  # the attempts of the enclosing items
 
 
+class ChildPlace(msgspec.Struct, frozen=True):
+    """Where in a child a failure happened; `path` begins with the path of the item that runs the child."""
+
+    run_id: str
+    path: str
+    node: str  # empty for a failure of no particular item
+
+
 class Failure(msgspec.Struct, frozen=True, eq=False):
     """An error and its location.
 
@@ -183,7 +192,18 @@ class Failure(msgspec.Struct, frozen=True, eq=False):
             return f"the reducer of {self.refused!r} rejected the update of {self.path} in step {self.step}"
         if not self.path:  # it failed before the state that the run started from
             return f"node {self.node!r} in step {self.step}"
-        return f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempts}"
+        place = f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempts}"
+        inside = self.inside
+        if inside is None:
+            return place
+        where = f"node {inside.node!r} at {inside.path}" if inside.node else inside.path
+        return f"{where}, in child {inside.run_id!r} of {place}"
+
+    @property
+    def inside(self) -> ChildPlace | None:
+        """The place in a child of the item, if the node raised the exception of the child."""
+        found = child_place(self.error, self.path)
+        return None if found is None else ChildPlace(*found)
 
 
 class Deadline(msgspec.Struct, frozen=True):

@@ -5,8 +5,9 @@ and the place of the call (`RunRow.child_of`, `RunRow.place`). The recording in 
 values and the id of the child; the values themselves are in its own log. Everything else follows from that:
 
 - **Id.** The id is a hash of the outer run, the path of the item, the place of the call, the key, and a number: 0, or
-  higher if the children with lower numbers have other values or another graph. The outer run of a child of a child is a
-  child itself, so every id follows from the id of the root. A fork has another id, and so children of its own.
+  higher if the children with lower numbers have other values or another graph; these are ended as cancelled. The outer
+  run of a child of a child is a child itself, so every id follows from the id of the root. A fork has another id, and
+  so children of its own.
 - **After a crash** the node is called again and makes the same call. A recorded call gives the result. Without a
   recording, the child itself is found by its id: a finished child gives its result, an unfinished one is resumed.
 - **Failure.** The child's exception is raised in the node and recorded like that of any call. A later attempt resumes
@@ -16,12 +17,13 @@ values and the id of the child; the values themselves are in its own log. Everyt
   and the path in the child; an answer to the outer run is passed on when the node is called again. An answer that the
   child's state schema rejects is asked for again, at a new position.
 - **A node that is left.** A node is left if another of its children asks, its run is cancelled, its attempt times out,
-  or another process takes the run over. That stops its children. `ctx.run` then raises `Leaving`, which is not an
-  Exception; it is not recorded, and what the node returns nevertheless is discarded. When the node is called again, it
-  resumes its children. Only a child that was cancelled by itself is a failure, with `RunCancelledError`.
+  or another process takes the run over. That stops its children, and so does the end of its attempt. `ctx.run` then
+  raises `Leaving`, which is not an Exception; it is not recorded, and what the node returns nevertheless is discarded.
+  When the node is called again, it resumes its children. Only a child that was cancelled by itself is a failure, with
+  `RunCancelledError`.
 - **Ownership.** Who owns the outer run owns its children. Their leases have always expired, so the next owner can claim
   them at once; the fence of a child rejects the writes of the previous one.
-- **Slots, timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
+- **Slots**: ``clew.runtime.drivers.slots``. **Timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
 
 The child works in the caller's thread, or on its event loop. A sync node on an event loop that runs a graph with async
 nodes uses a thread with a loop of its own.
@@ -29,8 +31,7 @@ nodes uses a thread with a loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import isawaitable
 from itertools import count
 from typing import Any, Protocol, TypeVar
@@ -40,6 +41,7 @@ from msgspec.structs import replace
 from clew.engine.frame import Item
 from clew.engine.program import check_values
 from clew.engine.records import Question
+from clew.error_links import set_child_place
 from clew.errors import (
     CommitConflictError,
     EncodeError,
@@ -53,10 +55,12 @@ from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.calls.ambiguity import about
 from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to
+from clew.runtime.calls.host import Host
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
+from clew.runtime.ended_children import end_child
 from clew.runtime.events import Event, Listener
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.fingerprints import is_made_with
@@ -111,7 +115,8 @@ class ChildRun:
         self._children = children_of(session)
         self._hold = Hold("", session.owner)
         self._result: RunResult | None = None
-        listeners = (self._forward,) if session.listening else ()
+        self._has_slot = False
+        listeners = (self._forward,) if session.listening or session.settings.publish else ()
         found = outer.for_child(graph, self._settings(), listeners, (session.run_id, self._path))
         self._execution, self._opener, self._inspection = found
 
@@ -165,7 +170,8 @@ class ChildRun:
 
     def _run(self, *_: Any) -> str:
         self._session.before_call()
-        with self._waiting():
+        with self:
+            self._enter(self._children.slots.enter(*self._entering))
             if self._graph.has_async_nodes and inside_event_loop():
                 return self._ended(
                     _on_thread(lambda: self._execution.drive(self._hold, self._open, check=False))
@@ -174,31 +180,48 @@ class ChildRun:
 
     async def _arun(self, *_: Any) -> str:
         await self._session.abefore_call()
-        with self._waiting():
+        with self:
+            await self._children.take_over((self._item, self._attempt))
+            self._enter(await self._children.slots.aenter(*self._entering))
             return self._ended(await self._execution.adrive(self._hold, self._open, check=False))
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Let the item wait for the child."""
+    @property
+    def _entering(self) -> tuple[tuple[Item, int], Callable[[], bool]]:
+        return (self._item, self._attempt), self._is_left
+
+    def _enter(self, has_slot: bool) -> None:
+        self._has_slot = has_slot
+        if not has_slot:
+            raise self._leaving()
+
+    def __enter__(self) -> None:
+        """Let the item wait for the child. ``contextlib`` would change the exception, which may be frozen."""
+        self._children.wait((self._item, self._attempt))
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        """Let the item go on; replace the error of a child that the node must not see."""
         attempt = (self._item, self._attempt)
-        self._children.wait(attempt)
         try:
-            yield
-        except _LOST as error:
+            if error is not None:
+                self._check_error(error)
+        finally:
+            if self._has_slot:
+                self._children.slots.leave(attempt)
+            if self._hold.session is not None:
+                self._children.remove(attempt, self._hold.session)
+            self._children.go_on(attempt)
+
+    def _check_error(self, error: BaseException) -> None:
+        if issubclass(type(error), _LOST):
             if self._result is not None:  # an error of its nodes
-                raise
+                return
+            if self._has_ended() and self._session.lost is None:
+                raise self._leaving() from error  # a later attempt has taken the child
             self._session.writer.fail(error)  # a node that catches it must not continue: the session fails
             if self._is_left():
-                raise self._session.leave(*attempt) from error
-            raise
-        except BaseException as error:
-            if not isinstance(error, (Exception, Asking)) and self._is_left():
-                self._session.leave(*attempt)  # also if it catches a CancelledError
-            raise
-        finally:
-            self._children.go_on(attempt)
-            if self._hold.session is not None:
-                self._children.remove(self._hold.session)
+                raise self._leaving() from error
+        elif not issubclass(type(error), (Exception, Asking)) and self._is_left():
+            self._leaving()  # also if it catches a CancelledError
 
     def _ended(self, result: RunResult) -> str:
         """Return the id of a completed child; otherwise raise what the node gets."""
@@ -210,25 +233,45 @@ class ChildRun:
         if result.status == "waiting":
             raise self._asking(result.questions)
         if result.status == "failed":
-            assert result.error is not None
-            raise result.error
+            raise self._located(result)
         if self._is_left():
-            raise self._session.leave(self._item, self._attempt)
+            raise self._leaving()
         raise RunCancelledError(
             f"child {result.run_id!r} of node {self._item.node.name!r} at {self._item.path} was cancelled; resume run "
             f"{self._session.run_id!r} to continue it"
         )
 
+    def _located(self, result: RunResult) -> BaseException:
+        """Return the error of a failed child, with its place there."""
+        failure = result.failures[0]
+        run_id, path, name = result.run_id, failure.path, failure.node
+        if failure.inside is not None:  # in a child of the child
+            run_id, path, name = failure.inside.run_id, failure.inside.path, failure.inside.node
+        set_child_place(failure.error, run_id, f"{self._path}/{path}" if path else self._path, name)
+        return failure.error
+
     def _is_left(self) -> bool:
         """Return whether the node must not continue: its attempt, its run or its session has ended."""
-        session, item = self._session, self._item
+        session = self._session
+        return session.cancelled or session.lost is not None or self._children.is_stopped or self._has_ended()
+
+    def _has_ended(self) -> bool:
+        """Return whether the attempt has ended: it timed out, or the node returned or raised before its child."""
+        item = self._item
         return (
-            session.cancelled
-            or session.lost is not None
-            or self._children.is_stopped
-            or not item.live
-            or item.attempt != self._attempt
+            not item.live or item.attempt != self._attempt or self._children.has_ended((item, self._attempt))
         )
+
+    def _leaving(self) -> BaseException:
+        """Return the exception that unwinds the node, or a task or thread of a node that has ended before its child."""
+        session, item = self._session, self._item
+        if not self._children.has_ended((item, self._attempt)):
+            return session.leave(item, self._attempt)
+        if item.node.mode in ("async", "async_generator"):
+            from asyncio import CancelledError
+
+            return CancelledError()  # asyncio reports other exceptions of a task that nobody awaits
+        return Host.leave(session, item, self._attempt)
 
     # -- opening -----------------------------------------------------------------------------------------
 
@@ -247,6 +290,7 @@ class ChildRun:
                 continue  # of an attempt that was abandoned; without fences, only one may write
             if self._is_same(run):
                 return self._again(run)
+            end_child(opener, run.row, self._hold.owner)
         raise AssertionError("unreachable")
 
     def _is_same(self, run: StoredRun) -> bool:
@@ -288,7 +332,7 @@ class ChildRun:
         """Make a session the child of the outer session."""
         child.outer, child.accepts_changes = self._session, self._session.accepts_changes
         self._hold.session = child
-        self._children.add(child)
+        self._children.add((self._item, self._attempt), child)
         if self._session.cancelled:
             child.stop()
         return child
@@ -327,14 +371,20 @@ class ChildRun:
     # -- events ------------------------------------------------------------------------------------------
 
     def _forward(self, event: Event) -> None:
-        """Send an event of the child to the listeners of the outer run, with its path there.
+        """Send an event of the child to the listeners of the outer run, with its path there; publish its data there.
 
-        Cursors and the numbers of published data belong to the child. Its questions are asked by the outer run.
+        The start and the end of a child have kinds of their own: who waits for the end of the run must not see them.
+        Cursors belong to the child. Its questions are asked by the outer run.
         """
         if event.kind != "interrupted":
+            kind, data = _KINDS.get(event.kind, event.kind), dict(event.data)
+            publishes = data.pop("number", None) is not None
             path = f"{self._path}/{event.path}" if event.path else self._path
-            data = {name: value for name, value in event.data.items() if name != "number"}
-            self._session.relay(replace(event, path=path, data=data, cursor=""))
+            forwarded = replace(event, kind=kind, path=path, data=data, cursor="")
+            self._session.relay(forwarded, publishes=publishes)
+
+
+_KINDS = {"run_started": "child_started", "run_finished": "child_finished"}
 
 
 def _on_thread(work: Callable[[], T]) -> T:

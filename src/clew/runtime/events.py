@@ -22,6 +22,8 @@ backpressure         depth
 step_committed       items
 checkpoint           label
 run_finished         status, error, metrics (``SchedulerMetrics``; not for a run of another process)
+child_started        graph, values (as `run_started`, of a child of the run)
+child_finished       status, error, metrics (as `run_finished`)
 ===================  ==========================================================================
 
 When a run is resumed, listeners get `item_finished` and `gate_decided` again for items whose step was not committed,
@@ -60,6 +62,8 @@ Kind = Literal[
     "step_committed",
     "checkpoint",
     "run_finished",
+    "child_started",
+    "child_finished",
 ]
 
 

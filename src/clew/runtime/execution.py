@@ -33,6 +33,7 @@ from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
+from clew.runtime.ended_children import end_children
 from clew.runtime.events import Listener
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.metrics import Totals, totals_of
@@ -363,6 +364,8 @@ class RunExecution:
                 session.is_released = True
                 raise broken
             status = "cancelled" if broken is not None else session.status()
+            if status == "completed" and (session.is_resumed or session.children is not None):
+                yield partial(end_children, self._opener, run_id, session.owner)
             result = self._outcome(session, status)
             close, now = self._opener.repository.close, self._settings.clock.time()
             try:
@@ -382,6 +385,8 @@ class RunExecution:
         one node."""
         session.measure()
         result = self._outcome(session, session.status())
+        if result.status == "completed" and (session.is_resumed or session.children is not None):
+            end_children(self._opener, session.run_id, session.owner)
         now = self._settings.clock.time()
         self._opener.repository.close(session.run_id, session.fence, result.status, now, result.failures)
         self.leave(session)

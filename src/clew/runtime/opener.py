@@ -42,7 +42,7 @@ from clew.runtime.log.snapshots import is_turn
 from clew.runtime.log.stop_records import stops_of_resume
 from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn
-from clew.runtime.ownership import Ownership
+from clew.runtime.ownership import Ownership, root_of
 from clew.runtime.run_ids import seed_of
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -380,7 +380,7 @@ class RunOpener(Ownership):
     def check_structure(self, row: RunRow, accept_changes: bool = False) -> None:
         """Reject a changed structure; warn about changed code."""
         if not accept_changes and not is_made_with(row, self.graph):
-            raise GraphChangedError(changed_structure(row, self.graph))
+            raise GraphChangedError(changed_structure(row, self.graph, root_of(self.store, row)))
         warn_of_reducers(row, self.graph)
         if changed := ", ".join(map(repr, changed_code(row, self.graph))):
             warn(f"run {row.run_id!r} continues with changed code in {changed}")

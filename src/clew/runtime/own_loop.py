@@ -20,9 +20,25 @@ T = TypeVar("T")
 
 def run_coroutine(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of the coroutine that `start` makes."""
-    if asyncio._get_running_loop() is None:
-        return asyncio.run(start())
-    return _OwnLoop(start).result()
+    if asyncio._get_running_loop() is not None:
+        return _OwnLoop(start).result()
+    values, error = asyncio.run(_caught(start))
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # it refers to this frame
+    return values[0]
+
+
+async def _caught(start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[list[T], BaseException | None]:
+    """Return a value or an exception. asyncio.run prints its task, and a class may have a ``__repr__`` that raises."""
+    try:
+        return [await start()], None
+    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return [], error
 
 
 class _OwnLoop(Generic[T]):

@@ -16,7 +16,7 @@ from clew.errors import ClewError, RunStateError, StoreCorruptError, StoreError,
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.run_ids import may_be_child
 from clew.runtime.settings import Settings
-from clew.stores import Store
+from clew.stores import RunRow, Store
 
 _MAX_UNRELEASED = 1_000
 
@@ -65,7 +65,7 @@ class Ownership:
                 return
             raise RunStateError(
                 f"run {run_id!r} is a child of run {row.child_of!r}, started at {row.place}; it is resumed, changed "
-                f"and deleted with that run, so use {row.child_of!r}"
+                f"and deleted with its run, so use {root_of(self.store, row)!r}"
             )
 
     def give_up(self, run_id: str, owner: str) -> None:
@@ -99,3 +99,10 @@ class Ownership:
             self._unreleased[run_id] = (os.getpid(), owner)
             if len(self._unreleased) > _MAX_UNRELEASED:  # the lease of the oldest has expired
                 del self._unreleased[next(iter(self._unreleased))]
+
+
+def root_of(store: Store, row: RunRow) -> str:
+    """Return the id of the run that contains a child, its outer child and so on; of another run, its own id."""
+    while row.child_of is not None:
+        row = store.row(row.child_of)
+    return row.run_id

@@ -483,8 +483,8 @@ def test_events_of_a_child_are_in_the_stream_with_their_path(store: Store) -> No
         "",
     )
     inside = [event for event in events if event.path.startswith("outer#0!0")]
-    assert inside[0].kind == "run_started"
-    assert inside[-1].kind == "run_finished"
+    assert inside[0].kind == "child_started"
+    assert inside[-1].kind == "child_finished"
     assert {event.run_id for event in inside} == {child_id("r", "outer#0", (0,), None, 0)}
     assert "outer#0!0/double#0" in {event.path for event in inside if event.kind == "item_finished"}
 
@@ -518,9 +518,13 @@ def test_a_handle_follows_children(store: Store, publish: bool) -> None:
     events = list(handle.events())
     assert handle.result()["z"] == 3
     assert [event.data["data"] for event in events if event.kind == "emitted"] == [0, 0, 1, 2, 9]
-    ends = [event.path for event in events if event.kind == "run_finished"]
-    assert ends == ["start#0!0", "start#0!1", "start#0!2", ""]
-    assert [event.path for event in events if event.kind == "run_started"] == ["", *ends[:3]]
+    ends = [event.path for event in events if event.kind == "child_finished"]
+    assert ends == ["start#0!0", "start#0!1", "start#0!2"]
+    assert [event.path for event in events if event.kind == "child_started"] == ends
+    assert [event.kind for event in events if event.kind.startswith("run_")] == [
+        "run_started",
+        "run_finished",
+    ]
 
 
 def test_emitted_data_of_a_child_arrives_while_it_runs(store: Store) -> None:

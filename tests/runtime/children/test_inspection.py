@@ -162,15 +162,3 @@ def test_an_invalid_path(finished: Engine, path: Any) -> None:
         finished.state("unknown", path="a#0!0")
     with pytest.raises(InputError):
         finished.state("r", "label", path="sub#0")
-
-
-def test_a_check_rejects_children() -> None:
-    from clew.explore import check_graph
-
-    @node(output="y")
-    def start(x: int, ctx: Context) -> int:
-        return int(ctx.run(LEAF, {"a": x})["b"])
-
-    report = check_graph(Graph([start]), {"x": 1})
-    print(report)
-    assert "ctx.run" in str(report)

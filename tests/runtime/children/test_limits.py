@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -92,6 +93,109 @@ def test_a_family_shares_its_slots(store: Store, most: int, is_async: bool) -> N
     assert engine.run({"n": 1, "parts": []})["parts"] == [3] * 6
     assert running.all == 18
     assert running.most == most
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_children_of_one_node_share_the_slots(store: Store, most: int, is_async: bool) -> None:
+    running = Running(most)
+
+    @node(output="y")
+    def work(x: int) -> int:
+        with running:
+            while not running.is_enough:
+                threading.Event().wait(0.001)
+            return x
+
+    @node(name="work", output="y")
+    async def awork(x: int) -> int:
+        with running:
+            while not running.is_enough:
+                await asyncio.sleep(0.001)
+            return x
+
+    graph = Graph([awork if is_async else work], name="one")
+
+    @node(output="o")
+    async def many(n: int, ctx: Context) -> int:
+        results = await asyncio.gather(*(ctx.run(graph, {"x": x}) for x in range(n)))
+        return sum(result["y"] for result in results)
+
+    @node(name="many", output="o")
+    def on_threads(n: int, ctx: Context) -> int:
+        with ThreadPoolExecutor(n) as threads:
+            contexts = [copy_context() for _ in range(n)]
+            runs = [
+                threads.submit(context.run, ctx.run, graph, {"x": x}, key=str(x))
+                for x, context in enumerate(contexts)
+            ]
+            return sum(run.result()["y"] for run in runs)
+
+    outer = Graph([many if is_async else on_threads])
+    engine = Engine(outer, store=store, max_concurrent_nodes=most)
+    assert engine.run({"n": 8})["o"] == 28
+    assert running.all == 8
+    assert running.most == most
+
+
+def test_children_of_children_share_the_slots(store: Store) -> None:
+    running = Running(2)
+
+    @node(output="y")
+    async def work(x: int) -> int:
+        with running:
+            while not running.is_enough:
+                await asyncio.sleep(0.001)
+            return x
+
+    leaf = Graph([work], name="leaf")
+
+    @node(output="z")
+    async def inner(x: int, ctx: Context) -> int:
+        return sum(
+            result["y"] for result in await asyncio.gather(*(ctx.run(leaf, {"x": x}) for _ in range(3)))
+        )
+
+    middle = Graph([inner], name="middle")
+
+    @node(output="o")
+    async def outer(n: int, ctx: Context) -> int:
+        return sum(
+            result["z"] for result in await asyncio.gather(*(ctx.run(middle, {"x": 1}) for _ in range(n)))
+        )
+
+    engine = Engine(Graph([outer]), store=store, max_concurrent_nodes=2)
+    assert engine.run({"n": 4})["o"] == 12
+    assert running.most == 2
+
+
+@pytest.mark.parametrize("ending", ["fails", "is cancelled"])
+def test_a_child_that_waits_for_a_slot_is_left(store: Store, ending: str) -> None:
+    started: list[int] = []
+
+    @node(output="y")
+    async def work(x: int) -> int:
+        started.append(x)
+        return int(await asyncio.Event().wait())
+
+    leaf = Graph([work], name="leaf")
+
+    async def end() -> None:
+        while not started:
+            await asyncio.sleep(0)
+        if ending == "fails":
+            raise ValueError
+        engine.cancel("r")
+
+    @node(output="o")
+    async def outer(n: int, ctx: Context) -> int:
+        return len(await asyncio.gather(end(), *(ctx.run(leaf, {"x": x}) for x in range(n))))
+
+    engine = Engine(Graph([outer]), store=store, max_concurrent_nodes=1)
+    status = engine.run({"n": 3}, run_id="r", check=False).status
+    assert status == ("failed" if ending == "fails" else "cancelled")
+    assert started == [0]
+    assert len(store.rows(of="r")) == 1
 
 
 def test_a_thread_pool_of_one_thread_is_enough(store: Store) -> None:

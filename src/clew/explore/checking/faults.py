@@ -37,6 +37,8 @@ class FaultPlan(msgspec.Struct, frozen=True):
     operations: tuple[str, ...] = ()
     fails: bool = False  # the run or an item fails without a fault
     raises: bool = False  # a node body raises or asks a question
+    decisions: tuple[int, ...] = ()  # in children: the numbers of possible actions
+    inside: tuple[str, ...] = ()  # executed items of children, each with the number of its execution
 
 
 class CrashPointWatch:
@@ -80,6 +82,8 @@ def inner_faults(faults: Iterable[str], choice: str, trial: FaultPlan) -> list[s
     """Return the faults that can happen inside a choice."""
     found: list[str] = []
     verb, _, path = choice.partition(" ")
+    for fault, kind in (("fail", "fail"), ("time out", "timeout")):
+        found += [f"{fault} {item} in {choice}" for item in trial.inside if kind in faults]
     if "timeout" in faults and verb == "complete":
         calls = trial.points.count("after-call")
         found += [f"time out {path} in call {number}" for number in range(1, calls + 1)]
@@ -91,6 +95,32 @@ def inner_faults(faults: Iterable[str], choice: str, trial: FaultPlan) -> list[s
             if operation.partition(" ")[0] in WRITES:
                 found.append(f"store unconfirmed in {choice} at {operation}")
     return found
+
+
+def losing_response(number: int, path: str) -> CrashPointWatch:
+    """Return a context in which the response to the Nth call is lost."""
+    left = number
+
+    def reached(point: str) -> None:
+        nonlocal left
+        if point == "after-call":
+            left -= 1
+            if not left:
+                raise CallTimedOut(f"injected fault: the response to call {number} of {path} was lost")
+
+    return CrashPointWatch(reached)
+
+
+def failing_operation(how: str, at: str, number: int) -> Callable[[str], str | None]:
+    """Return what a `FaultyStore` asks before each operation, to let the Nth one of a name fail."""
+    left = number
+
+    def reached(operation: str) -> str | None:
+        nonlocal left
+        left -= operation == at
+        return how if operation == at and not left else None
+
+    return reached
 
 
 def _numbered(names: Iterable[str]) -> list[str]:

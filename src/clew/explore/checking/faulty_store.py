@@ -33,6 +33,9 @@ _READS = frozenset(
         "rehearse",
         "check",
         "cached",
+        "head",
+        "threads",
+        "change_mark",
     }
 )
 

@@ -37,6 +37,7 @@ import msgspec
 
 from clew.error_text import line_of
 from clew.errors import DefinitionError, StoreError
+from clew.explore.checking.child_schedules import ChildSchedule, in_every_order, scheduled
 from clew.explore.checking.effects import Effect, counted, describe, is_recorded
 from clew.explore.checking.faults import (
     CallTimedOut,
@@ -45,12 +46,15 @@ from clew.explore.checking.faults import (
     FaultPlan,
     checked_answers,
     checked_faults,
+    failing_operation,
     fault_of,
     inner_faults,
+    losing_response,
     text_of,
 )
 from clew.explore.checking.faulty_store import FaultyStore
 from clew.explore.checking.partial_order import PartialOrderReduction
+from clew.explore.checking.simulated_children import SimulatedChildren
 from clew.explore.checking.simulated_disk import DiskImage, SimulatedDisk
 from clew.explore.checking.simulated_process import (
     RUN,
@@ -58,6 +62,7 @@ from clew.explore.checking.simulated_process import (
     ProcessSnapshot,
     SimulatedProcess,
     errors_of,
+    opened,
 )
 from clew.explore.model.observation import Observation
 from clew.explore.systems.version_tokens import VersionTokens
@@ -135,6 +140,7 @@ class RunSystem:
         self._crash: CrashFault | None = None  # while a choice with a crash is made
         self.keeps_fault_orders = False  # do not reduce while a fault can still happen
         self.has_failed_unprompted = False  # an item failed without a fault; a rollback keeps this
+        self._schedule = ChildSchedule()  # of the children in the last choice
         self._raised = 0  # number of bodies that raised in the last trial
         self._is_fault = False  # whether the last choice is a fault
         self.narrative: list[str] = []  # what happened in the last choice
@@ -148,9 +154,13 @@ class RunSystem:
         self._settle()
 
     def _new_process(self) -> SimulatedProcess:
-        self._process = SimulatedProcess(self.graph, self._store, self._options, self._effect)
+        self._process = SimulatedProcess(*opened(self.graph, self._store, self._options), self._effect)
         self._process.on_raise = self._on_raise
+        self._process.start_child = self._start_child
         return self._process
+
+    def _start_child(self, *call: Any) -> Any:
+        return SimulatedChildren(self._store, self._schedule, self._effect, self._on_raise).start(*call)
 
     def _on_raise(self, path: str, error: BaseException) -> None:
         self._raised += 1
@@ -160,16 +170,16 @@ class RunSystem:
         if not isinstance(error, Asking | CallTimedOut | StoreError):  # these are reported elsewhere
             self.narrative.append(f"{path} raises {line_of(error)}")
 
-    def _effect(self, effect: Effect, occurrence: int) -> None:
+    def _effect(self, effect: Effect, occurrence: int, run_id: str = RUN, place: str = "") -> None:
         if self._crash is not None:
             self._crash.check()
+        is_again = is_recorded(effect, occurrence, self._stored(run_id).whole())
+        effect = msgspec.structs.replace(effect, path=place + effect.path, again=is_again)
         earlier = [
             e
             for e in self._effects
             if (e.path, e.within, e.number) == (effect.path, effect.within, effect.number)
         ]
-        if is_recorded(effect, occurrence, self._stored().whole()):
-            effect = msgspec.structs.replace(effect, again=True)
         self._effects.append(effect)
         self.narrative.append(describe(effect, len(earlier)))
 
@@ -180,7 +190,7 @@ class RunSystem:
         process = self._process
         data = {
             "status": self.status,
-            "disk": [name[:3] if name[0] == "retry" else name for name in self.disk.names(RUN)],
+            "disk": self.disk.content(),
             "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
             "waiting": [] if process is None else process.waiting,
             "failing": errors_of(process),
@@ -245,8 +255,8 @@ class RunSystem:
         """Return the stored error of a failed run."""
         return self._stored().row.error if self.disk.has(RUN) else None
 
-    def _stored(self) -> StoredRun:
-        return RunReader(self.graph, self.disk, str(self._options.get("on_conflict", "error"))).open(RUN)
+    def _stored(self, run_id: str = RUN) -> StoredRun:
+        return RunReader(self.graph, self.disk, str(self._options.get("on_conflict", "error"))).open(run_id)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -285,7 +295,11 @@ class RunSystem:
         return [f"complete {path}" for path in running] + [f"retry {path}" for path in self._process.waiting]
 
     def offered(self, trial: Callable[[str], FaultPlan]) -> list[str]:
-        """Return the choices to try: all, or fewer if some orders cannot end differently."""
+        """Return the choices to try: all, or fewer if some orders cannot end differently. Children try every order."""
+        running = {} if self._process is None else self._process.running
+        return in_every_order(self._reduced(trial), running, trial)
+
+    def _reduced(self, trial: Callable[[str], FaultPlan]) -> list[str]:
         choices, process = self.choices(), self._process
         if not self._reduces or process is None:
             return choices
@@ -300,7 +314,7 @@ class RunSystem:
             return choices
         for path in running:
             tried = trial(f"complete {path}")
-            if tried.fails or (may_fail and tried.raises):
+            if tried.fails or tried.decisions or (may_fail and tried.raises):
                 return choices  # a failure ends running work, so its place matters
         return [choice for choice in choices if choice.removeprefix("complete ") not in others]
 
@@ -330,15 +344,14 @@ class RunSystem:
         for choice in choices:
             verb, _, path = choice.partition(" ")
             if verb == "complete":
-                found += [f"fail {path}"] if "fail" in self.faults else []
+                found += [f"fail {path}"] if "fail" in self.faults and " in order " not in path else []
                 found += [f"time out {path}"] if "timeout" in self.faults else []
         if "timeout" in self.faults and self._process is not None:
             found += [f"time out {path}" for path in sorted(self._process.bounded)]
         if "crash" in self.faults and self.status == "running":
             found.append("crash")
-        if self.faults & {"crash", "timeout", "store"}:
-            for choice in choices:
-                found += inner_faults(self.faults, choice, trial(choice))
+        for choice in choices if self.faults else ():
+            found += inner_faults(self.faults, choice, trial(choice))
         return found
 
     def _open_questions(self) -> list[tuple[str, list[Any]]]:
@@ -379,6 +392,7 @@ class RunSystem:
 
     def _make(self, choice: str) -> None:
         process = self._process
+        choice, self._schedule = scheduled(choice)
         verb, _, rest = choice.partition(" ")
         if verb == "begin":
             self._begin()
@@ -408,16 +422,7 @@ class RunSystem:
         if not number:
             process.time_out(path)
             return
-        left = int(number)
-
-        def reached(point: str) -> None:
-            nonlocal left
-            if point == "after-call":
-                left -= 1
-                if not left:
-                    raise CallTimedOut(f"injected fault: the response to call {number} of {path} was lost")
-
-        with CrashPointWatch(reached):
+        with losing_response(int(number), path):
             process.complete(path)
 
     def _resume(self, answers: Mapping[str, Any]) -> None:
@@ -464,14 +469,7 @@ class RunSystem:
             self._kill(f"the process dies at crash point {at} {number}")
 
     def _fail_store_in(self, choice: str, how: str, at: str, number: int) -> None:
-        left = number
-
-        def reached(operation: str) -> str | None:
-            nonlocal left
-            left -= operation == at
-            return how if operation == at and not left else None
-
-        self._store.on_operation = reached
+        self._store.on_operation = failing_operation(how, at, number)
         try:
             self._make(choice)
         except StoreError as error:
@@ -497,4 +495,5 @@ class RunSystem:
             self._store.on_operation = None
         fails = self.status == "failed" or len(errors_of(self._process)) > had
         self.has_failed_unprompted = self.has_failed_unprompted or (fails and not had)
-        return FaultPlan(tuple(points), tuple(operations), fails, self._raised > 0)
+        raises, inside = self._raised > 0, self._schedule.seen
+        return FaultPlan(tuple(points), tuple(operations), fails, raises, *inside)

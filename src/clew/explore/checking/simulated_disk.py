@@ -43,6 +43,11 @@ class SimulatedDisk(MemoryStore):
     def load(self, image: DiskImage) -> None:
         """Replace the content with that of an image."""
         self._runs = {run_id: _copied(run) for run_id, run in image.runs.items()}
+        self._children = {}
+        for run_id, run in self._runs.items():
+            if run.row.child_of is not None:
+                self._children.setdefault(run.row.child_of, []).append(run_id)
+        self._inner = sum(map(len, self._children.values()))
         self._blobs = dict(image.blobs)
         self._created = image.created
         self._results.rows = dict(image.results)
@@ -51,6 +56,14 @@ class SimulatedDisk(MemoryStore):
         """Release the ownership of all runs: their process is dead."""
         for run in self._runs.values():
             run.owner, run.until = "", 0.0
+
+    def content(self) -> dict[str, list[list[Any]]]:
+        """Return the names of each run, by run id. The digest of a retry depends on time, so it is left out."""
+        names = {run_id: self.names(run_id) for run_id in sorted(self._runs)}
+        return {
+            run_id: [name[:3] if name[0] == "retry" else name for name in found]
+            for run_id, found in names.items()
+        }
 
     def names(self, run_id: str) -> list[list[Any]]:
         """Return the status of a run, the keys of cached results, and its log entries: kind, path, number, digest."""

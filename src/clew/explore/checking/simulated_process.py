@@ -12,13 +12,12 @@ out next. A node body is executed when its item completes. Time does not pass.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -35,11 +34,15 @@ from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.timers import Timer
 from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.own_loop import run_coroutine
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode
 from clew.stores import Store
 
 RUN = "checked"
+
+Note = Callable[..., None]
+"""Takes an effect, and how often the attempt has requested it before; of a child, also its run id and its place."""
 
 
 class FrozenClock:
@@ -60,6 +63,13 @@ class FrozenClock:
         """Do nothing."""
 
 
+def opened(graph: Graph, disk: Store, options: Mapping[str, Any]) -> tuple[RunOpener, Settings]:
+    """Return the opener and the settings of a process that runs a graph. It starts every item that may run."""
+    given = {"seed": 0, "check_mutation": True, **options, "clock": FrozenClock(), "durability": "sync"}
+    settings = msgspec.structs.replace(read_settings(given, disk), max_concurrent_nodes=sys.maxsize)
+    return RunOpener(graph, disk, settings, ()), settings
+
+
 class ProcessSnapshot(msgspec.Struct, frozen=True):
     """An immutable copy of a process."""
 
@@ -78,15 +88,12 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
 class SimulatedProcess:
     """A process that runs the graph."""
 
-    def __init__(
-        self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect, int], None]
-    ) -> None:
-        self._settings: Settings = read_settings(
-            {"seed": 0, "check_mutation": True, **options, "clock": FrozenClock(), "durability": "sync"}, disk
-        )
-        self._opener = RunOpener(graph, disk, self._settings, ())
+    def __init__(self, opener: RunOpener, settings: Settings, note: Note) -> None:
+        self._settings = settings
+        self._opener = opener
         self._note = note
         self._session: Session | None = None
+        self.start_child: Callable[..., Any] | None = None
         self.on_raise: Callable[[str, BaseException], None] = lambda path, error: None
         self.running: dict[str, Item] = {}
 
@@ -94,15 +101,17 @@ class SimulatedProcess:
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Start a new run."""
-        self._drive(self._opener.new(values, RUN))
+        self.drive(self._opener.new(values, RUN))
 
     def resume(self, answers: Mapping[str, Any]) -> None:
         """Resume the run from the disk."""
         session = self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False)
         assert isinstance(session, Session)
-        self._drive(session)
+        self.drive(session)
 
-    def _drive(self, session: Session) -> None:
+    def drive(self, session: Session) -> None:
+        """Execute a session."""
+        session.start_child = self.start_child
         session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
         self.running = {}
@@ -145,7 +154,7 @@ class SimulatedProcess:
         status = session.status()
         failures = session.machine.failures()
         repository = self._opener.repository
-        repository.close(RUN, session.fence, status, self._settings.clock.time(), failures)
+        repository.close(session.run_id, session.fence, status, self._settings.clock.time(), failures)
 
     # -- choices ---------------------------------------------------------------------------------------------
 
@@ -169,7 +178,11 @@ class SimulatedProcess:
         if effects.recordable or effects.requires_idempotency:
             self._note(Effect(item.path, -1, item.node.name, encode(_request(item))), 0)
         value = self.session.call(item)
-        return _run_to_end(value) if item.node.mode in ("async", "async_generator") else value
+        return (
+            run_coroutine(partial(_awaited, value))
+            if item.node.mode in ("async", "async_generator")
+            else value
+        )
 
     def fail(self, path: str) -> None:
         """Let an item fail without executing it."""
@@ -260,6 +273,7 @@ class SimulatedProcess:
         session._numbers = itertools.count(max((n for _, n, _ in saved.timers), default=-1) + 1)
         if saved.held:
             session.hold(saved.held)
+        session.start_child = self.start_child
         session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
         self.running = {path: copy(item) for path, item in saved.running.items()}
@@ -272,7 +286,7 @@ def _with_copied_item(timer: Timer, copy: Callable[[Item], Item]) -> Timer:
 class _ObservingRecorder(Recorder):
     """A recorder that reports the calls that are made, not those answered from a recording."""
 
-    def __init__(self, session: Session, note: Callable[[Effect, int], None]) -> None:
+    def __init__(self, session: Session, note: Note) -> None:
         super().__init__(session, session._recall, is_fresh=False, resumption=session._resumption or 0)
         self._note = note
         self._asked: Counter[tuple[Any, ...]] = Counter()
@@ -318,16 +332,6 @@ def _request(item: Item) -> dict[str, Any]:
     given = {*(item.payload or {}), *item.batch.working_state.values}
     sources = {p.name: p.source for p in item.node.params}
     return {name: value for name, value in item.seen().items() if sources.get(name, name) in given}
-
-
-def _run_to_end(value: Any) -> Any:
-    """Return the result of an async body; use a new thread if an event loop is already running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_awaited(value))
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(copy_context().run, asyncio.run, _awaited(value)).result()
 
 
 async def _awaited(value: Any) -> Any:

@@ -7,18 +7,20 @@ branches or on timing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from clew.engine.frame import Item
 from clew.engine.options import stream
-from clew.errors import RunCancelledError
 from clew.runtime.calls.arguments import check_built
+from clew.runtime.calls.awaited_run import AwaitedRun
 from clew.runtime.calls.scopes import Scope, scope_of
-from clew.runtime.calls.transaction import StoreTransaction
+from clew.runtime.calls.transaction import CollectedTransaction
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_host", "_item", "_random", "_whole", "attempt")
+    __slots__ = ("_host", "_item", "_random", "_runs", "_whole", "attempt")
 
     def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
         self._item = item
         self._random: Random | None = None
+        self._runs: list[AwaitedRun] | None = None  # of an async node
         self._whole: Scope | None = None  # the scope of the node function itself
         self.attempt = item.attempt if attempt is None else attempt
 
@@ -110,17 +113,29 @@ class RunContext:
             scope = self._whole = Scope(self)
         return scope
 
-    @contextmanager
-    def transaction(self) -> Iterator[StoreTransaction]:
-        self._host.transact(self._item, self.attempt, [])  # raises now if the store has no database
-        transaction = StoreTransaction()
-        yield transaction
-        self._host.transact(self._item, self.attempt, transaction.statements)
+    def transaction(self) -> CollectedTransaction:
+        return CollectedTransaction(partial(self._host.transact, self._item, self.attempt))
 
     def run(self, graph: Graph, values: Any = None, *, key: str | None = None) -> Any:
         if self.cancelled:
             raise self._host.leave(self._item, self.attempt)
-        return self._host.run_child(self._item, self.attempt, self._scope().within(), graph, values, key)
+        result = self._host.run_child(self._item, self.attempt, self._scope().within(), graph, values, key)
+        if type(result) is not CoroutineType:
+            return result
+        caller = sys._getframe(1)
+        run = AwaitedRun(result, self._item.node.name, f"{caller.f_code.co_filename}:{caller.f_lineno}")
+        self._runs = [*(self._runs or ()), run]
+        return run
+
+    def close(self, *, is_checked: bool) -> None:
+        """Close the children that the node did not await; raise an error about the first, if that `is_checked`."""
+        if self._runs is None:
+            return
+        left = [run for run in self._runs if not run.has_started]
+        for run in left:
+            run.close()
+        if left and is_checked:
+            raise left[0].forgotten()
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if type(name) is not str or not name or name.startswith("clew."):
@@ -134,10 +149,7 @@ class RunContext:
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if self.cancelled:
-            raise RunCancelledError(
-                f"node {self._item.node.name!r} at {self.path} called ctx.record({name!r}) after its attempt ended; "
-                f"the attempt timed out or the run was cancelled, so the call was not made"
-            )
+            raise self._host.leave(self._item, self.attempt)
         return self._host.recorder.call(
             self._item, self.attempt, self._scope().within(), name, fn, args, kwargs
         )

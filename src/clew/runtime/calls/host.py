@@ -107,19 +107,18 @@ class Host:
         batch = item.batch
         program = batch.open_step.frame.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
+        is_guarded = self.settings.check_mutation or item.node.mode in ("generator", "async_generator")
+        context = RunContext(self, item, attempt) if takes_context or is_guarded else None
         try:
-            if self.settings.check_mutation or item.node.mode in ("generator", "async_generator"):
-                value = self._call_guarded(item, RunContext(self, item, attempt))
-            else:
-                value = call(item, RunContext(self, item, attempt) if takes_context else None)
+            value = self._call_guarded(item, context) if is_guarded else call(item, context)
         except BaseExceptionGroup as error:
             raise_question(error)
             raise
         if takes_context and type(value) is CoroutineType and item.node.mode != "sync":
-            return _awaited(value)
+            return _awaited(value, context)
         return value
 
-    def _call_guarded(self, item: Item, context: RunContext) -> Any:
+    def _call_guarded(self, item: Item, context: RunContext | None) -> Any:
         """Call a generator, or a function whose inputs are compared by content, and check the inputs at its end."""
         inputs: list[Input] = []
         args, kwargs = arguments(item, context, inputs)
@@ -151,13 +150,19 @@ class Host:
         return chunks
 
 
-async def _awaited(coroutine: Any) -> Any:
+async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
     """Await a coroutine; unwrap a question that a task group has put into an exception group."""
+    assert context is not None
+    has_returned = False
     try:
-        return await coroutine
+        value = await coroutine
+        has_returned = True
+        return value
     except BaseExceptionGroup as error:
         raise_question(error)
         raise
+    finally:
+        context.close(is_checked=has_returned)
 
 
 class _Slept:

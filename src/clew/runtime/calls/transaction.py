@@ -8,7 +8,7 @@ both or neither. Before that commit they are not visible, not even to the node.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clew.stores import Statement
@@ -53,3 +53,19 @@ class StoreTransaction:
         if not _TRANSACTION_CONTROL.isdisjoint(_first_words(statement.sql)):
             raise ValueError(f"{statement.sql!r} is not allowed; the engine controls the transaction")
         self.statements.append(statement)
+
+
+class CollectedTransaction:
+    """The `with` block of a transaction. ``contextlib`` would change an exception of the block, which may be frozen."""
+
+    def __init__(self, transact: Callable[[list[Statement]], None]) -> None:
+        self._transact = transact
+        self._transaction = StoreTransaction()
+
+    def __enter__(self) -> StoreTransaction:
+        self._transact([])  # raises now if the store has no database
+        return self._transaction
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if kind is None:
+            self._transact(self._transaction.statements)

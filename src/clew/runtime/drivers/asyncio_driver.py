@@ -208,9 +208,13 @@ class AsyncioDriver:
         self._began, self._limit, self._inline = began, limit, (item, item.attempt)
         self._watch(began + limit)
         try:
-            value = session.call(item)
-            if isawaitable(value):  # a wrapper of an async function may return a plain value
-                value = await value
+            try:
+                value = session.call(item)
+                if isawaitable(value):  # a wrapper of an async function may return a plain value
+                    value = await value
+            finally:
+                if session.children is not None:
+                    await session.children.aend((item, item.attempt))
             if self._interrupted:
                 raise asyncio.CancelledError
         except (Exception, asyncio.CancelledError, Asking, Leaving) as error:
@@ -315,7 +319,11 @@ class AsyncioDriver:
             try:
                 value = session.call(item) if future is None else future
                 if type(value) is CoroutineType or isawaitable(value):
-                    value = await value
+                    try:
+                        value = await value
+                    finally:
+                        if session.children is not None and future is None:
+                            await session.children.aend((item, attempt))
             except (Exception, asyncio.CancelledError, Asking, Leaving) as error:
                 if item.attempt == attempt and not session.cancelled:
                     self._tasks.pop(item, None)

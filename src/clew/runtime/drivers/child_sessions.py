@@ -1,28 +1,34 @@
-"""The running children of a session: who stops them, how many nodes run at once, and time that does not count.
+"""The running children of a session: who stops them, and time that does not count.
 
-- A child works in the slot of the item that waits for it. So a waiting item holds no slot of its own, and a child can
-  always go on. Nodes that a child runs at the same time as another of its nodes need a free slot. All sessions of a
-  family share `max_concurrent_nodes`.
 - The time that an attempt waits for its children does not count towards its timeout.
 - Stopping a session stops its children, and so does its end: they are the children of nodes that were left.
+- The end of an attempt stops the children that still run. An async node is not over before they have ended, and neither
+  does a later attempt of its item run a child before. A child that does not end in time is handed over: the later
+  attempt takes it from the earlier one, or starts another. So are the children of threads, which nothing can end.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
-from threading import Lock, RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from clew.runtime.drivers.slots import Slots, resolve
+
 if TYPE_CHECKING:
+    import asyncio
+
     from clew.engine.frame import Item
     from clew.runtime.drivers.session import Session
 
     Attempt = tuple[Item, int]
 
 _creating = Lock()
+_PATIENCE = 5.0  # seconds in which a cancelled child has to end
 
 
 def children_of(session: Session) -> ChildSessions:
@@ -35,46 +41,15 @@ def children_of(session: Session) -> ChildSessions:
         return session.children
 
 
-class Slots:
-    """The slots that a run shares with its children, and with their children."""
-
-    def __init__(self, root: Session) -> None:
-        self._root = root
-        self._most = root.settings.max_concurrent_nodes
-        self._children: set[Session] = set()
-        self._lock = RLock()
-        root.take = partial(self._take, root, root.take)
-
-    def add(self, child: Session) -> None:
-        """Let a child share the slots."""
-        with self._lock:
-            self._children.add(child)
-        child.take = partial(self._take, child, child.take)
-
-    def remove(self, child: Session) -> None:
-        """Forget a child that has ended."""
-        with self._lock:
-            self._children.discard(child)
-
-    def _take(self, session: Session, take: Callable[[], Item | None]) -> Item | None:
-        """Take an item if there is a slot for it. A session without a running item has one."""
-        with self._lock:
-            if session.machine.counters.active and self._used() >= self._most:
-                return None
-            return take()
-
-    def _used(self) -> int:
-        """Return the number of used slots. The first item of a child uses the slot of the item that waits for it."""
-        more = sum(max(0, child.machine.counters.active - 1) for child in self._children)
-        return self._root.machine.counters.active + more
-
-
 class _Wait(msgspec.Struct):
     """How long an attempt has waited for children."""
 
     children: int = 0  # that it waits for now
     since: float = 0.0
     owed: float = 0.0  # seconds that its deadline has not been moved by yet
+    live: list[Session] = []
+    has_ended: bool = False
+    on_end: list[Callable[[], Any]] = []  # called when the last child has ended
 
 
 class ChildSessions:
@@ -93,22 +68,83 @@ class ChildSessions:
         """Return whether a child is running, perhaps for an attempt that has ended."""
         return run_id in self._live
 
-    def add(self, child: Session) -> None:
-        """Take a child that is about to run."""
+    def add(self, attempt: Attempt, child: Session) -> None:
+        """Take a child of an attempt that is about to run."""
         self._live[child.run_id] = child
         self.slots.add(child)
+        with self._lock:
+            wait = self._waits[attempt]
+            wait.live.append(child)
+        if wait.has_ended:
+            child.stop()
 
-    def remove(self, child: Session) -> None:
+    def remove(self, attempt: Attempt, child: Session) -> None:
         """Forget a child that has ended."""
         if self._live.get(child.run_id) is child:
             del self._live[child.run_id]
         self.slots.remove(child)
+        with self._lock:
+            wait = self._waits[attempt]
+            if child in wait.live:
+                wait.live.remove(child)
 
     def stop(self) -> None:
         """Cancel the children, from any thread."""
         self.is_stopped = True
         for child in list(self._live.values()):
             child.stop()
+        for attempt in list(self._waits):
+            self.slots.give_up(attempt)
+
+    # -- ends of attempts --------------------------------------------------------------------------------
+
+    def has_ended(self, attempt: Attempt) -> bool:
+        """Return whether an attempt has ended while a child of it is running."""
+        wait = self._waits.get(attempt)
+        return wait is not None and wait.has_ended
+
+    def end(self, attempt: Attempt) -> None:
+        """Stop the children of an attempt that has ended, from any thread."""
+        with self._lock:
+            wait = self._waits.get(attempt)
+            if wait is None:
+                return
+            wait.has_ended = True
+            if not wait.children:
+                del self._waits[attempt]
+                return
+        for child in list(wait.live):
+            child.stop()
+        self.slots.give_up(attempt)
+
+    async def aend(self, attempt: Attempt) -> None:
+        """Stop the children of an attempt that has ended, and wait until they have ended."""
+        if attempt in self._waits:
+            self.end(attempt)
+            await self._gone([attempt])
+
+    async def take_over(self, attempt: Attempt) -> None:
+        """Stop the children of earlier attempts of an item, and wait until they have ended."""
+        if len(self._waits) > 1:
+            with self._lock:
+                earlier = [other for other in self._waits if _is_earlier(other, attempt)]
+            for other in earlier:
+                self.end(other)
+            await self._gone(earlier)
+
+    async def _gone(self, attempts: list[Attempt]) -> None:
+        """Wait until the children of attempts have ended, with patience."""
+        import asyncio
+
+        loop, until = asyncio.get_running_loop(), time.monotonic() + _PATIENCE
+        for attempt in attempts:
+            ended: asyncio.Future[None] = loop.create_future()
+            with self._lock:
+                wait = self._waits.get(attempt)
+                if wait is None:
+                    continue
+                wait.on_end.append(partial(loop.call_soon_threadsafe, resolve, ended))
+            await asyncio.wait([ended], timeout=max(0.0, until - time.monotonic()))
 
     # -- time that does not count ------------------------------------------------------------------------
 
@@ -123,11 +159,15 @@ class ChildSessions:
     def go_on(self, attempt: Attempt) -> None:
         """Note that a child of an attempt has ended."""
         with self._lock:
-            wait = self._waits.get(attempt)
-            if wait is not None:  # otherwise the attempt has ended before its child
-                wait.children -= 1
-                if not wait.children:
-                    wait.owed += self._clock.monotonic() - wait.since
+            wait = self._waits[attempt]
+            wait.children -= 1
+            if wait.children:
+                return
+            wait.owed += self._clock.monotonic() - wait.since
+            if wait.has_ended:
+                del self._waits[attempt]
+        for call in wait.on_end:
+            call()
 
     def owed(self, attempt: Attempt) -> float:
         """Return by how many seconds to move the deadline of an attempt; each second is returned once."""
@@ -141,7 +181,7 @@ class ChildSessions:
             owed, wait.owed = wait.owed, 0.0
             return owed
 
-    def forget(self, attempt: Attempt) -> None:
-        """Forget an attempt that has ended."""
-        with self._lock:
-            self._waits.pop(attempt, None)
+
+def _is_earlier(attempt: Attempt, now: Attempt) -> bool:
+    """Return whether an attempt does the same work: it belongs to this item, or to one that was started again."""
+    return attempt != now and attempt[0].path == now[0].path

@@ -21,7 +21,13 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Notification, Status
 from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, RunError, StoreUnavailableError
+from clew.errors import (
+    ClewError,
+    NodeError,
+    NodeTimeoutError,
+    RunCancelledError,
+    StoreUnavailableError,
+)
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import ResultCache
 from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
@@ -100,6 +106,7 @@ class Session(TimedHost):
         self._new_events: list[Event] = []
         self._unsent: list[Event] = []  # until their records are in the store
         self._lock = threading.Lock()
+        self._publishing = threading.Lock()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
         self.cache_keys: dict[Item, str] = {}  # of running cached nodes
@@ -188,11 +195,7 @@ class Session(TimedHost):
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
     ) -> Any:
         """Implement `ctx.run`."""
-        if self.start_child is None:
-            raise RunError(
-                f"node {item.node.name!r} at {item.path} calls ctx.run, which a check cannot simulate; check the inner "
-                f"graph by itself, and replace the call in the outer one"
-            )
+        assert self.start_child is not None
         return self.start_child(self, item, attempt, scope, graph, values, key)
 
     def leave(self, item: Item, attempt: int) -> Leaving:
@@ -233,19 +236,24 @@ class Session(TimedHost):
                         self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
                     if self.children is not None:
-                        self.children.forget((item, attempt))
+                        self.children.end((item, attempt))
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """Take the exception of an attempt; discard it if the attempt has ended."""
         self._statements.pop((item, attempt), None)
-        if item.attempt != attempt or type(error) is Leaving:
+        if item.attempt != attempt or (self._left and (item, attempt) in self._left):
             return
-        if self.cancelled and type(error) is RunCancelledError:
+        if self.cancelled and type(error) in (RunCancelledError, Leaving):
             return  # the node noticed the cancellation: the run is cancelled, not failed
+        if type(error) is Leaving:
+            error = NodeError(
+                f"node {item.node.name!r} at {item.path} used the context of an attempt that has ended; use the one "
+                f"that this call of the node was given"
+            )
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
             if self.children is not None:
-                self.children.forget((item, attempt))
+                self.children.end((item, attempt))
         if type(error) is Asking:
             if error.refusal is None:
                 self.machine.ask(item, error.question, error.about, error.position, error.others)
@@ -271,6 +279,8 @@ class Session(TimedHost):
             return False
         if not matters(timer) or self.is_early(timer):
             return False
+        if self.children is not None:
+            self.children.end((item, timer.attempt))
         self.machine.expire(
             item,
             NodeTimeoutError(
@@ -356,20 +366,29 @@ class Session(TimedHost):
 
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
-        if kind == "emitted" and self.settings.publish and item.live:
-            data["number"] = publish(self, item, **data)
-        if self._listeners:
+        publishes = kind == "emitted" and self.settings.publish and item.live
+        if publishes or self._listeners:
             about = {"node": item.node.name, **data}
-            self.relay(Event(kind, self.run_id, item.step, item.path, self.clock.time(), about))
+            event = Event(kind, self.run_id, item.step, item.path, self.clock.time(), about)
+            self.relay(event, publishes=publishes)
 
-    def relay(self, event: Event) -> None:
-        """Send an event of a running node, or of its child, to the listeners, from any thread."""
-        with self._lock:
-            self._new_events.append(event)
+    def relay(self, event: Event, *, publishes: bool = False) -> None:
+        """Send an event of a running node, or of its child, to the listeners, from any thread; publish its data."""
+        if publishes:
+            with self._publishing:  # events come in the order of their numbers
+                event = publish(self, event)
+                self._append(event)
+        else:
+            self._append(event)
         if threading.get_ident() == self.thread:
             self._flush_all()  # send a chunk of an inline node now, not when the node ends
         elif self.wake_driver is not None:
             self.wake_driver()
+
+    def _append(self, event: Event) -> None:
+        if self._listeners:
+            with self._lock:
+                self._new_events.append(event)
 
     def flush(self) -> None:
         """Pass the output of the machine to the log, the timers and the listeners."""

@@ -137,7 +137,7 @@ class EventPosition:
             self.emitted = event.number
         elif kind == "interrupted":
             return self._is_new(asked(event.path, event.number, event.question))
-        elif kind == "run_finished" and not event.path:  # otherwise a child ended
+        elif kind == "run_finished":
             return self.ends(event.status, event.time, is_live=True)
         return True
 

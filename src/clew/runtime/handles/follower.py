@@ -142,7 +142,7 @@ class Follower:
             pending.popleft()
             is_known = position.source == live.source and seq <= position.seq
             is_old = seq <= self._past and root < position.step
-            if is_known or is_old or (event.kind == "run_started" and not event.path):
+            if is_known or is_old or event.kind == "run_started":
                 continue
             if position.passes(event):
                 position.source, position.seq = live.source, seq

@@ -104,7 +104,7 @@ class LiveEvents:
             if event.kind == "step_committed" and not event.path:
                 self.root = event.step
                 self._open = {item: step for item, step in self._open.items() if step > event.step}
-            elif event.kind == "run_finished" and not event.path:  # otherwise a child ended
+            elif event.kind == "run_finished":
                 self.ended = event.status, event.time
             self._history.append(entry)
             readers = list(self._readers)

@@ -243,10 +243,15 @@ def _has_outer(name: str, codes: Mapping[str, str]) -> bool:
     return "/" not in name or name.rpartition("/")[0] in codes
 
 
-def changed_structure(row: RunRow, graph: Graph) -> str:
-    """Return the message of GraphChangedError: what has changed, and what to do."""
+def changed_structure(row: RunRow, graph: Graph, root: str = "") -> str:
+    """Return the message of GraphChangedError: what has changed, and what to do. `root` is the run around a child."""
     how = "; ".join(structure_changes(row, graph)) or "links, schema or signatures differ"
     now = codes_of(graph)
+    if root and row.child_of is not None:
+        return (
+            f"child {row.run_id!r} of run {row.child_of!r}, started at {row.place}, was made with a different graph "
+            f"({how}); use that graph again, or accept the new one with engine.resume({root!r}, accept_changes=True)"
+        )
     gone = ", ".join(repr(name) for name in row.codes if _is_top(name) and name not in now)
     if gone:  # the steps of a removed node cannot be continued
         return (

@@ -1,4 +1,9 @@
-"""What answers the calls of a replayed node: its recordings, and the logs of its children."""
+"""What answers the calls of a replayed node: its recordings, and the logs of its children.
+
+An async call or a child may still be open when its node ends, for example because another one has failed. Then it has
+no recording. So an awaited call without a recording waits, as it did: for as long as the node took when recorded. If
+the node has not ended by then, it needs a response that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from clew.graph import Graph
 from clew.runtime.calls.ambiguity import about, place_text
 from clew.runtime.calls.children import CHILD, given_to
 from clew.runtime.calls.host import Host
-from clew.runtime.calls.recorder import OWN, ItemCalls, answer, now
+from clew.runtime.calls.recorder import OWN, ItemCalls, answer, is_async, now
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.log.call_records import RecordedCall, Request, digest_of_values
 from clew.runtime.log.run_log import RunLog
@@ -36,6 +41,7 @@ class RecordedCallSource:
         self._histories = {path: ItemCalls(found) for path, found in by_path.items()}
         self._asked = asked
         self.answered = 0
+        self.patience = 0.0  # how long an awaited call without a recording waits, in seconds
         self.mismatches: list[tuple[Kind, str, str]] = []
 
     def has(self, path: str) -> bool:
@@ -72,9 +78,9 @@ class RecordedCallSource:
             question = self._asked.get(item.path)
             if question is not None and question.position.startswith(f"{at}."):
                 raise Asking(question.question)  # the call ended with this question, so it has no recording
-            message = f"{where} was never recorded; it is new, or the node took a different path"
-            self.mismatches.append(("missing", message, ""))
-            raise ReplayMissingError(message)
+            if is_async(fn):
+                return self._open(where)
+            raise self._missing(where)
         for found in known:
             if found.name == name and same(found.request, (args, kwargs)):
                 self.answered += 1
@@ -88,8 +94,23 @@ class RecordedCallSource:
         self.mismatches.append(("call", message, diff))
         raise ReplayMismatchError(f"{message}\n{diff}" if diff else message)
 
+    def _missing(self, where: str) -> ReplayMissingError:
+        message = f"{where} was never recorded; it is new, or the node took a different path"
+        self.mismatches.append(("missing", message, ""))
+        return ReplayMissingError(message)
+
+    async def _open(self, where: str) -> Any:
+        """Wait, as a call that was open when its node ended."""
+        import asyncio
+
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        await asyncio.sleep(self.patience)
+        raise self._missing(where)
+
 
 _NOTHING = ItemCalls()
+_TURNS = 50  # of the event loop, in which a node ends that does not wait for time
 
 
 class ReplayHost(Host):
@@ -120,8 +141,21 @@ class ReplayHost(Host):
         is_async = item.node.mode in ("async", "async_generator")
         return (self._alater if is_async else self._child)(item, attempt, scope, graph, given, key)
 
-    async def _alater(self, *call: Any) -> RunResult:
-        return self._child(*call)
+    async def _alater(
+        self,
+        item: Item,
+        attempt: int,
+        scope: Scope,
+        graph: Graph,
+        given: dict[str, Any],
+        key: str | None,
+    ) -> RunResult:
+        place = item.path + about(scope.place)
+        is_asked = any(path.startswith(f"{place}/") for path in self._asked)
+        if not is_asked and self._recordings.recorded(item, attempt, scope) is None:
+            self._replay(place, self._children.find(self.run_id, place), graph)
+            await self._recordings.call(item, attempt, scope, CHILD, _anever, (), {})
+        return self._child(item, attempt, scope, graph, given, key)
 
     def _child(
         self,
@@ -188,6 +222,10 @@ class ReplayedChildren(Protocol):
 
 def _never() -> None:
     """Stand for a function that a replay does not call."""
+
+
+async def _anever() -> None:
+    """Stand for an async function that a replay does not call."""
 
 
 def _readable(request: Request) -> dict[str, Any]:

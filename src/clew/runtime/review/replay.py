@@ -157,6 +157,9 @@ class Replayer:
             if item.node.mode in ("async", "async_generator"):
                 from clew.runtime.own_loop import run_coroutine  # it imports asyncio
 
+                recorded = self._outcomes.get(item.path)
+                duration = recorded.duration if recorded is not None else _PATIENCE
+                self._recordings.patience = min(duration, _MOST_PATIENCE)
                 value = run_coroutine(partial(_awaited, value))
         except Asking as asking:
             return _CallResult(asking=asking)
@@ -337,6 +340,10 @@ def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
 
 
 _NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError, MutationError)
+_PATIENCE, _MOST_PATIENCE = (
+    0.5,
+    5.0,
+)  # seconds for a call that was open at the end of a node; the log of a failure has no duration
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 

@@ -19,7 +19,7 @@ import clew.runtime.drivers.blocking as blocking_module
 import clew.runtime.drivers.lease_renewal as renewal_module
 import clew.runtime.drivers.session as session_module
 import clew.runtime.log.writer as writer_module
-from clew.runtime.calls.scopes import Asking
+from clew.runtime.calls.scopes import Asking, Leaving
 from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.log.background_writer import Work, batches
 
@@ -86,7 +86,7 @@ class Job:
         """Execute it; nobody hears of it yet."""
         try:
             self._came = (self._body(), None)
-        except (Exception, Asking) as error:  # else the process is dead
+        except (Exception, Asking, Leaving) as error:  # else the process is dead
             self._came = (None, error)
 
     def deliver(self) -> None:
