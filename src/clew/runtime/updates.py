@@ -72,8 +72,9 @@ def _records(
     after = WorkingState.restore(program, chain.state(chain.last))
     number = chain.last + 1
     outcome = edits.outcome_by_hand(after, number, values, as_node, decision, now)
+    outcomes = edits.with_finished(machine, outcome)
     try:
-        deltas = after.apply((outcome,), on_conflict=log.on_conflict)
+        deltas = after.apply(outcomes, on_conflict=log.on_conflict)
     except MergeFailure as failure:
         raise InputError(
             f"update: the reducer of {failure.value!r} rejects the value: {failure.error}"
@@ -83,10 +84,11 @@ def _records(
     asked = [path for path in log.asked if _is_withdrawn(path, later)]
     paths = dict.fromkeys([*(each.path for each in gone), *map(_item_of, asked)])
     records: list[Any] = [Withdrawn(path) for path in paths]
-    records.append(Step("", number, (outcome,), (), deltas))
+    records.append(Step("", number, outcomes, (), deltas))
+    committed = {each.path for each in outcomes}
     reason = InputError(f"withdrawn by step {number}, which was made by hand")
     records += [
-        Retry(None, path, attempt + 1, 0.0, reason) for path, attempt in begun.items() if path != outcome.path
+        Retry(None, path, attempt + 1, 0.0, reason) for path, attempt in begun.items() if path not in committed
     ]
     return records
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.chain import Chain
+from clew.engine.edits import is_by_hand
 from clew.engine.program import Program, program_of
 from clew.engine.reasons import RunLineage
 from clew.engine.records import (
@@ -163,7 +164,7 @@ class RunLog(msgspec.Struct):
     @property
     def edits(self) -> dict[int, Step]:
         """The steps that a person made, by number."""
-        return {step.number: step for step in self.steps if step.outcomes[0].by_hand}
+        return {step.number: step for step in self.steps if is_by_hand(step.outcomes)}
 
     def chain(self, program: Program) -> Chain:
         """Return the chain of the run."""
@@ -226,7 +227,7 @@ class RunLog(msgspec.Struct):
                     label=names[number][0] if number in names else None,
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
-                    by_hand=any(outcome.by_hand for outcome in outcomes),
+                    by_hand=is_by_hand(outcomes),
                     cached=tuple(prefix + outcome.path for outcome in outcomes if outcome.cached),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
