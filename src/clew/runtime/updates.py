@@ -88,7 +88,9 @@ def _records(
     committed = {each.path for each in outcomes}
     reason = InputError(f"withdrawn by step {number}, which was made by hand")
     records += [
-        Retry(None, path, attempt + 1, 0.0, reason) for path, attempt in begun.items() if path not in committed
+        Retry(None, path, attempt + 1, 0.0, reason)
+        for path, attempt in begun.items()
+        if path not in committed
     ]
     return records
 

@@ -14,7 +14,7 @@ from clew.engine.machine import Machine
 from clew.runtime.calls.arguments import arguments, calls_of
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.mutation_check import Guard, Input, InputGuard
-from clew.runtime.calls.scopes import Leaving, Scope, raise_question
+from clew.runtime.calls.scopes import Asking, Leaving, Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
@@ -107,16 +107,17 @@ class Host:
         batch = item.batch
         program = batch.open_step.frame.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
+        context = RunContext(self, item, attempt) if takes_context else None
         try:
             if self.settings.check_mutation or item.node.mode in ("generator", "async_generator"):
-                value = self._call_guarded(item, RunContext(self, item, attempt))
+                value = self._call_guarded(item, context or RunContext(self, item, attempt))
             else:
-                value = call(item, RunContext(self, item, attempt) if takes_context else None)
+                value = call(item, context)
         except BaseExceptionGroup as error:
             raise_question(error)
             raise
-        if takes_context and type(value) is CoroutineType and item.node.mode != "sync":
-            return _awaited(value)
+        if context is not None and type(value) is CoroutineType and item.node.mode != "sync":
+            return _awaited(value, context)
         return value
 
     def _call_guarded(self, item: Item, context: RunContext) -> Any:
@@ -151,12 +152,22 @@ class Host:
         return chunks
 
 
-async def _awaited(coroutine: Any) -> Any:
-    """Await a coroutine; unwrap a question that a task group has put into an exception group."""
+async def _awaited(coroutine: Any, context: RunContext) -> Any:
+    """Await a coroutine. If it asks a question, wait for its calls in flight.
+
+    Unwrap a question that a task group has put into an exception group.
+    """
+    from clew.runtime.calls.in_flight import CallsInFlight  # here, because it imports asyncio
+
+    context.in_flight = calls = CallsInFlight()
     try:
-        return await coroutine
-    except BaseExceptionGroup as error:
-        raise_question(error)
+        try:
+            return await coroutine
+        except BaseExceptionGroup as error:
+            raise_question(error)
+            raise
+    except Asking:
+        await calls.finish()
         raise
 
 
