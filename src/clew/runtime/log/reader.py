@@ -334,11 +334,12 @@ class StoredRun:
             return chain.state(log.step_of(chain, step))
         upto = LAST if step is None else step
         base = [self.snapshot(upto, keeps=not fetched) or (self.start(), 0)]
-        first = base[0][0].step
         # popped: a second reference to the state would force a copy of its lists
         cursor = self._walked(base.pop()[0], step)
         if step is not None and cursor.step != step:
-            raise UnknownRunError(f"run {self._run_id!r} has no step {step}; it has {first} to {cursor.step}")
+            last = self._walked((self.snapshot(LAST) or (self.start(), 0))[0], None).step
+            first = self.start().step
+            raise UnknownRunError(f"run {self._run_id!r} has no step {step}; it has {first} to {last}")
         return cursor.state(fetched=fetched)
 
     def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> StateCursor:
