@@ -151,17 +151,18 @@ def withdrawn_nodes(machine: Machine, after: WorkingState, outcome: Outcome) -> 
 def repeat(machine: Machine, frame: Frame) -> bool:
     """Repeat the steps by hand that follow in a run that is retraced; return False at a stop."""
     edits = machine.options.edits
-    if frame.owner is not None or frame.step + 1 not in edits:
+    if (frame.prefix, frame.step + 1) not in edits:
         return False
-    while (step := edits.get(frame.step + 1)) is not None:
+    while (step := edits.get((frame.prefix, frame.step + 1))) is not None:
         apply_step(frame.working_state, step, machine.options.on_conflict)
         frame.step = step.number
-        machine.counters.steps += 1
+        machine.counters.steps += frame.owner is None
         machine.outbox.append(step)
     limit_lookahead(frame, edits)
     return True
 
 
-def limit_lookahead(frame: Frame, edits: Mapping[int, Step]) -> None:
-    """Set the limit of a frame to the step before the next step by hand."""
-    frame.limit = min((number - 1 for number in edits if number > frame.step), default=NO_LIMIT)
+def limit_lookahead(frame: Frame, edits: Mapping[tuple[str, int], Step]) -> None:
+    """Set the limit of a frame to the step before its next step by hand."""
+    later = [number for prefix, number in edits if prefix == frame.prefix and number > frame.step]
+    frame.limit = min(later, default=NO_LIMIT + 1) - 1

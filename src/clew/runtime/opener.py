@@ -217,14 +217,12 @@ class RunOpener(Ownership):
         stops: Stops | None = None,
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
-        from clew.runtime.calls.reuse import ResultReuse
+        from clew.runtime.calls.reuse import ResultReuse, warn_of_edits
 
         log = self.runs.open(parent).whole()  # its states may have been made with other reducers
         # raises before the new run is created
         reuse = ResultReuse(log, self.program(log.start), self.graph, self.settings, force)
-        if log.edits:
-            steps = ", ".join(map(str, log.edits))
-            warn(f"run {parent!r} was changed by hand in step {steps}; the rerun drops these changes")
+        warn_of_edits(log)
         rule = self._on_conflict(log.on_conflict)
         start = self._known(log.start, parent)
         values = replacements(self.graph, "rerun", parent, start, values)

@@ -162,9 +162,9 @@ class RunLog(msgspec.Struct):
         return found
 
     @property
-    def edits(self) -> dict[int, Step]:
-        """The steps that a person made, by number."""
-        return {step.number: step for step in self.steps if is_by_hand(step.outcomes)}
+    def edits(self) -> dict[tuple[str, int], Step]:
+        """The steps that a person made, by frame and number."""
+        return {place: step for place, step in self.steps_by_place().items() if is_by_hand(step.outcomes)}
 
     def chain(self, program: Program) -> Chain:
         """Return the chain of the run."""
