@@ -46,6 +46,7 @@ from clew.runtime.log.snapshots import digest_of_turn
 from clew.runtime.log.turns import new_turn, turned
 from clew.runtime.opener import RunOpener
 from clew.runtime.run_ids import run_id_problem
+from clew.runtime.settings import Settings
 from clew.state import GraphState
 from clew.stores import RunRow, Store, ThreadMove
 
@@ -69,12 +70,30 @@ class TurnOptions(TypedDict, total=False):
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a run of another caller
 
 
+_ELSEWHERE = {
+    "force": "engine.rerun(run_id, force=[...])",
+    "step": "engine.fork(run_id, step=...)",
+    "answer": "engine.resume(run_id, answer=...)",
+    "answers": "engine.resume(run_id, answers={path: ...})",
+    "accept_changes": "engine.resume(run_id, accept_changes=True)",
+    "as_node": "engine.update(run_id, values, as_node=...)",
+    "decision": "engine.update(run_id, as_node=..., decision=...)",
+}
+
+
 def pauses(options: TurnOptions) -> Iterator[float]:
     """Yield how long to wait before each new attempt to continue a busy thread."""
     for name in options:
         if name not in TurnOptions.__optional_keys__:
             meant = similar(name, ("run_id", "thread", "progress", *TurnOptions.__optional_keys__))
-            hint = f"did you mean {meant!r}?" if meant else f"give values as one mapping: {{{name!r}: ...}}"
+            if name in _ELSEWHERE:
+                hint = f"it belongs to {_ELSEWHERE[name]}"
+            elif name in Settings.__struct_fields__:
+                hint = f"it belongs to the engine: Engine(graph, {name}=...)"
+            else:
+                hint = (
+                    f"did you mean {meant!r}?" if meant else f"give values as one mapping: {{{name!r}: ...}}"
+                )
             raise InputError(f"a run has no option {name!r}; {hint}")
     on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
     if on_busy not in ("wait", "refuse"):

@@ -61,3 +61,26 @@ def test_an_unknown_step_names_the_steps_of_the_run(engine: Engine, step: int) -
         assert [checkpoint.step_id for checkpoint in engine.history(run_id)] == [2, 3]
         with pytest.raises(UnknownRunError, match=f"no step {step}; it has 2 to 3"):
             engine.state(run_id, step=step)
+
+
+def test_arrays_are_compared_by_content(store: Store) -> None:
+    import numpy as np
+
+    class Sums(TypedDict, total=False):
+        x: int
+        total: Annotated[Any, operator.add]
+        parts: Annotated[list[Any], operator.add]
+
+    @node(output="total")
+    def one(x: int) -> Any:
+        return np.ones(3)
+
+    engine = Engine(Graph([one], state=Sums), store=store)
+    engine.run({"x": 1, "total": np.zeros(3), "parts": [np.zeros(2)]}, run_id="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for verb in (engine.fork, engine.rerun):
+            step: Any = {"step": 0} if verb == engine.fork else {}
+            verb("r", values={"total": np.zeros(3), "parts": [np.zeros(2), np.ones(2)]}, **step)
+    with pytest.warns(GraphWarning, match="'parts'"):
+        engine.fork("r", step=0, values={"parts": [np.ones(2)]})

@@ -11,7 +11,7 @@ be made twice. So before the question counts, they finish and are recorded:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -25,8 +25,8 @@ class CallsInFlight:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.is_asking = False  # a question unwinds the node
 
-    async def make(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Await a call; in a task of its own unless the task of the node awaits it."""
+    async def make(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Make a call; in a task of its own unless the task of the node awaits it."""
         current = _current_task()
         if (
             self._node is None
@@ -34,8 +34,8 @@ class CallsInFlight:
             or current is self._node
             or current.get_loop() is not self._node.get_loop()
         ):
-            return await call
-        task = current.get_loop().create_task(call)
+            return await call()
+        task = current.get_loop().create_task(call())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:

@@ -12,7 +12,7 @@ from typing import Any
 from clew.graph import Graph
 from clew.graph_warnings import warn
 from clew.runtime.log.run_checks import check_mapping
-from clew.state import GraphState, Overwrite
+from clew.state import GraphState, Overwrite, equal
 
 
 def replacements(
@@ -42,9 +42,9 @@ def _extends(value: Any, old: Any) -> bool:
     """Return whether a value has everything that the old one has."""
     try:
         if isinstance(old, (list, tuple)):
-            return list(value)[: len(old)] == list(old)
+            return equal(list(value)[: len(old)], list(old))
         if isinstance(old, Mapping):
-            return all(key in value and bool(value[key] == item) for key, item in old.items())
-        return bool(value >= old if isinstance(old, Set) else value == old)
-    except Exception:  # comparing calls the user's code, and arrays have no truth value
+            return all(key in value and equal(value[key], item) for key, item in old.items())
+        return bool(value >= old) if isinstance(old, Set) else equal(value, old)
+    except Exception:  # the new value may be of another kind
         return False

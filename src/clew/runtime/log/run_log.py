@@ -99,6 +99,11 @@ class RunLog(msgspec.Struct):
                     f"run {run!r} asks nothing: its last answer was kept, and it has not gone on yet; "
                     f"engine.resume({run!r}) continues with that answer"
                 )
+            if not asked and self.row.status == "completed":
+                raise RunStateError(
+                    f"run {run!r} is completed and asks nothing; to answer otherwise, change the value with "
+                    f"engine.update({run!r}, ...), or start from a step before it with engine.fork({run!r}, step=...)"
+                )
             if not asked:
                 raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")
             raise RunStateError(
