@@ -58,7 +58,7 @@ def paused_run(case: Case, way: int, stops: dict[str, Any]) -> tuple[Played, lis
             assert engine.result(RUN).status == "paused"
             pauses.append(result.last_step)
             result = engine.resume(RUN, check=False)
-        elif result.status == "waiting":
+        elif result.questions:  # also of a run that failed ahead of an open question
             asked = engine.result(RUN).questions
             answers = {each.path: answer(each.question) for each in asked}
             result = engine.resume(RUN, answers=answers, check=False)

@@ -8,6 +8,11 @@ the update, two nodes are due) the machine plans the step in the general way.
 This is the hot loop of the library. It is a generator because local variables are fast, and it inlines the two common
 cases of `WorkingState.install` (one new value; one selected target). Everything else calls `read` and
 `WorkingState.install`. The tests run every random graph both ways.
+
+What it saves, in instructions of a chain of 300 nodes: without it, a run takes 5 times as many in memory, 2.9 times
+with async nodes, and twice as many on SQLite. Three shortcuts for its `SingleItemStep` follow on the way to the disk.
+Without each of them, the same chain on SQLite takes more: `EntryEncoder._single` 38%, `LogWriter._write_step` 9%, and
+the single statement in `SQLiteStore.append` 79%. There are no other shortcuts for single steps.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class EntryEncoder:
         return LogEntry(kind.name, path, n, body, _checksum(body))
 
     def _single(self, step: SingleItemStep) -> LogEntry:
-        """Encode a step of one plain item: the fast path of `_entry`."""
+        """Encode a step of one plain item: `_entry` for the fast path (``clew.engine.fast_path`` has the numbers)."""
         if step.decision is not None or step.deltas:
             return self._entry(step.step())
         stored, canonical = stored_values(step.update, at="state", blobs=self.blobs)

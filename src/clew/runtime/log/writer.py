@@ -184,7 +184,7 @@ class LogWriter:
                 raise
 
     def _write_step(self, encoder: EntryEncoder, step: SingleItemStep) -> None:
-        """Write a single step: the fast path of `_write` for the most frequent record."""
+        """Write a single step: `_write` for the fast path (``clew.engine.fast_path`` has the numbers)."""
         if self._finished:
             self._write(encoder, [step.step()])
             return
