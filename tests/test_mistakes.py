@@ -327,7 +327,12 @@ def ask(a: int) -> str:
 @pytest.mark.parametrize(
     "graph, answers, told",
     [
-        (Graph([first]), {"answer": 1}, "run 'r' asks nothing; resume it without an answer"),
+        (
+            Graph([first]),
+            {"answer": 1},
+            "run 'r' is completed and asks nothing; to answer otherwise, change the value with "
+            "engine.update('r', ...), or start from a step before it with engine.fork('r', step=...)",
+        ),
         (Graph([first]), {"answers": {"ask#0": 1}}, "run 'r' does not ask at 'ask#0'; it asks: nothing"),
         (Graph([ask]), {"answers": {"aks#0": 1}}, "run 'r' does not ask at 'aks#0'; it asks: ask#0: 'sure?'"),
         (

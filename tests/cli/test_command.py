@@ -110,7 +110,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["fork", "r", "--step", "9"], "run 'r' has no step 9", "it has 0 to 2"),
         (["fork", "r", "--step", "then"], "run 'r' has no label 'then'", "its labels: none"),
         (["run", "flow:graph", "query=a", "--run-id", "r"], "run 'r' already exists", "--run-id"),
-        (["resume", "r", "--answer", "1"], "run 'r' asks nothing", "without an answer"),
+        (["resume", "r", "--answer", "1"], "run 'r' is completed and asks nothing", "fork"),
         (["resume", "r", "--answer", "1", "--answers", "f"], "both given", "one of them"),
         (["replay"], "replay needs a run", "--all"),
         (["prune"], "prune needs a selection", "--keep"),

@@ -175,3 +175,24 @@ def test_a_node_whose_step_is_not_committed(store: Any) -> None:
     assert engine.run({"x": 1}, run_id="r").provisional == {"b": 1}
     with pytest.raises(UnknownRunError, match="step is not committed"):
         engine.why("r", "beside")
+
+
+def test_a_rescued_failure_blocks_nothing(store: Any) -> None:
+    @node(output="a", rescue=lambda error: "rescued")
+    def saved(x: int) -> str:
+        raise ValueError("rescued")
+
+    @node(output="b")
+    def broken(x: int) -> str:
+        raise RuntimeError("real")
+
+    @node(output="c")
+    def both(a: str, b: str) -> str:
+        return a + b
+
+    engine = Engine(Graph([saved, broken, both]), store=store, on_error="continue")
+    for result in (engine.run({"x": 1}, run_id="r"), engine.result("r")):
+        assert {name: [f.node for f in found] for name, found in result.blocked.items()} == {
+            "both": ["broken"]
+        }
+        assert {failure.node for failure in result.failures} == {"saved", "broken"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clew import Overwrite
-from clew.errors import InputError
+from clew.errors import ConflictError, InputError
 from clew.testing import Stepper, random_order
 from tests.engine.graphs import MAX_STEPS, RUN, Case, Played, Skipped, _answered, cases, expected_chain
 from tests.engine.test_against_reference import DENSE, JOINED, SENDING, TROUBLED, WIDE, WINDING, pending
@@ -93,10 +93,12 @@ def compare(seeds: range, knobs: Knobs) -> Counter[str]:
             engine = run.engine
             paused = engine.update(RUN, **given_to_clew(case, change))
             assert (paused.status, paused.last_step) == ("paused", before.last_step + 1)
+            if len(engine.history(RUN)[-1].items) > 1:
+                continue  # finished items of the same visit stay; the reference knows whole steps only
             counts["withdrawn"] += len(before.provisional) > len(paused.provisional)
             counts["kept"] += bool(paused.provisional)
             played = _answered(engine, engine.resume(RUN, check=False))
-        except (Skipped, InputError):
+        except (Skipped, InputError, ConflictError):
             continue
         if len(case.expected.chain) + 2 >= MAX_STEPS:
             continue

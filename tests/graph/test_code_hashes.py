@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clew import Graph, node
+from clew import Context, Graph, node
 from clew.graph.code_hashes import code_hash
 
 BASE = {
@@ -301,3 +301,86 @@ def test_a_long_chain_of_calls_has_a_hash() -> None:
     first = code_hash(names["f0"]).digest
     exec("def f2000(q): return -q", names)
     assert code_hash(names["f0"]).digest != first
+
+
+# -- graphs that code names --------------------------------------------------------------------------------------------
+
+
+def plus_one(n: int) -> int:
+    return n + 1
+
+
+def plus_two(n: int) -> int:
+    return n + 2
+
+
+def scaled(n: int, factor: int) -> int:
+    return n * factor
+
+
+def kid(func: Any, name: str = "add") -> Graph:
+    return Graph([node(func, output="m", name=name)], name="kid")
+
+
+KID = kid(plus_one)
+
+
+def runs_child(n: int, ctx: Context) -> Any:
+    return ctx.run(KID, {"n": n})["m"]
+
+
+def test_a_child_graph_of_the_module_counts_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph([node(runs_child, output="a")])
+    first = graph.node_hashes["runs_child"]
+    assert code_hash(runs_child).unhashed == ()
+
+    def after(changed: Graph) -> str:
+        monkeypatch.setitem(globals(), "KID", changed)
+        return graph.node_hashes["runs_child"]
+
+    assert after(kid(plus_one)) == first
+    around = Graph([kid(plus_one).as_node("sub", inputs=("n",), outputs=("m",))])
+    found = {
+        first,
+        after(kid(plus_two)),
+        after(kid(plus_one, name="other")),
+        after(around),
+        after(Graph([kid(plus_two).as_node("sub", inputs=("n",), outputs=("m",))])),
+        after(kid(scaled).bind(factor=2)),
+        after(kid(scaled).bind(factor=3)),
+    }
+    assert len(found) == 7
+
+
+def test_a_module_value_that_a_child_reads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "KID", Graph([node(reads_prompt, output="m")]))
+    graph = Graph([node(runs_child, output="a")])
+    first = graph.node_hashes["runs_child"]
+    monkeypatch.setitem(globals(), "PROMPT", "two")
+    assert graph.node_hashes["runs_child"] != first
+
+
+def test_a_child_graph_in_a_closure_counts_with_its_code() -> None:
+    def caller(graph: Graph) -> Any:
+        def runs(n: int, ctx: Context) -> Any:
+            return ctx.run(graph, {"n": n})["m"]
+
+        return runs
+
+    one, same, two = (code_hash(caller(kid(func))) for func in (plus_one, plus_one, plus_two))
+    assert one.unhashed == ()
+    assert one.digest == same.digest
+    assert one.digest != two.digest
+
+
+def test_a_child_that_runs_itself_has_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> tuple[Graph, Graph]:
+        recursive = Graph([node(runs_child, output="m")], name="recursive")
+        monkeypatch.setitem(globals(), "KID", recursive)
+        return recursive, Graph([node(runs_child, output="a", name="outer")])
+
+    inner, outer = made()
+    forwards = (inner.node_hashes["runs_child"], outer.node_hashes["outer"])
+    inner, outer = made()
+    backwards = (outer.node_hashes["outer"], inner.node_hashes["runs_child"])
+    assert forwards == backwards[::-1]

@@ -784,3 +784,42 @@ def test_a_database_that_lost_its_revision_is_damaged(path: Path) -> None:
         graph._persistence.kv.write([("meta", None)])  # type: ignore[union-attr]
     with pytest.raises(StoreCorruptError, match="revision"):
         DependencyGraph(schemas, path)
+
+
+def test_arrays_and_bytes_are_stored_as_they_are(tmp_path: Path) -> None:
+    import numpy as np
+
+    content, path = bytes(range(256)) * 1024, tmp_path / "graph.db"
+    array = np.arange(100_000, dtype="int64")
+    calls: list[str] = []
+
+    def double(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
+        calls.append("double")
+        return inputs[0] * 2
+
+    def opened() -> DependencyGraph:
+        return DependencyGraph([schema("double", ["array"], double)], path)
+
+    with opened() as graph:
+        graph.set("array", array)
+        graph.set("content", content)
+        assert (graph.pull("double") == array * 2).all()
+    with opened() as graph:
+        assert graph.pull("content") == content
+        assert (graph.pull("array") == array).all()
+        assert (graph.pull("double") == array * 2).all()
+        assert calls == ["double"]
+        graph.set("array", array.copy())
+        assert (graph.pull("double") == array * 2).all()
+        assert calls == ["double"]
+        graph.set("array", array + 1)
+        assert (graph.pull("double") == (array + 1) * 2).all()
+    size = sum(file.stat().st_size for file in tmp_path.iterdir() if file.is_file())
+    assert size < 1.15 * (2 * array.nbytes + len(content)) + 200_000
+    with sqlite3.connect(path) as db:
+        rows = [row for table in _tables(db) for row in db.execute(f'SELECT * FROM "{table}"')]
+    assert any(content in bytes(cell) for row in rows for cell in row if isinstance(cell, bytes))
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

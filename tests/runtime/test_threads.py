@@ -462,7 +462,7 @@ def test_a_turn_can_be_run_again(store: Store) -> None:
     assert again["messages"] == engine.state("t2").get("messages")
     forced = engine.rerun("t2", run_id="forced", force=["reply"])
     assert forced["messages"] == again["messages"]
-    other = engine.rerun("t2", run_id="other", values={"messages": ["x"]})
+    other = engine.rerun("t2", run_id="other", values={"messages": Overwrite(["x"])})
     assert other["messages"] == ["x", "re: x"]
     assert all(readable(engine, run_id) for run_id in ("again", "forced", "other", "t2"))
     assert engine.run({"messages": ["m3"]}, thread="t")["messages"][-1] == "re: m3"

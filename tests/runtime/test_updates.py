@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from clew import END, Context, Engine, Graph, MemoryStore, SQLiteStore, ifelse, interrupt, node, route
+from clew import END, Context, Engine, Graph, MemoryStore, Send, SQLiteStore, ifelse, interrupt, node, route
 from clew.errors import GraphWarning, InputError, RunStateError, UnknownRunError
 from clew.stores import Store
 
@@ -366,3 +366,46 @@ def test_an_update_on_an_event_loop(store: Store) -> None:
         assert (await engine.aresume("r", stop_before=[]))["sent"] == "sent better"
 
     asyncio.run(main())
+
+
+class Rows(TypedDict, total=False):
+    items: list[int]
+    rows: Annotated[list[int], operator.add]
+    total: int
+
+
+@route(targets=["load"])
+def each(items: list[int]) -> list[Send]:
+    return [Send("load", {"item": item}) for item in items]
+
+
+@node(output="rows")
+def load(item: int, ctx: Context) -> list[int]:
+    CALLS.append(f"load {item}")
+    ctx.record("fetch", CALLS.append, f"fetch {item}")
+    if item in (2, 4):
+        raise ValueError(item)
+    return [item]
+
+
+@node(output="total", after="load")
+def total(rows: list[int]) -> int:
+    return sum(rows)
+
+
+def test_the_finished_items_of_a_failed_fan_out_stay(store: Store) -> None:
+    engine = Engine(Graph([each, load, total], state=Rows, name="fan"), store=store)
+    assert engine.run({"items": [1, 2, 3, 4, 5]}, run_id="r", check=False).status == "failed"
+    result = engine.update("r", {"rows": [20, 40]}, as_node="load")
+    assert (result.status, result["rows"]) == ("paused", [1, 20, 40, 3, 5])
+    checkpoint = engine.history("r")[-1]
+    assert checkpoint.by_hand
+    assert checkpoint.items == ("load#0[0]", "load#0[1]", "load#0[2]", "load#0[4]")
+    result = Engine(engine.graph, store=store).resume("r")
+    assert (result.status, result["total"]) == ("completed", 69)
+    assert sorted(CALLS) == sorted(f"{what} {n}" for n in (1, 2, 3, 4, 5) for what in ("load", "fetch"))
+    assert engine.replay("r").ok
+    assert not list(engine.store.check())
+    assert engine.why("r", "rows").node == "load"
+    with pytest.warns(GraphWarning):
+        assert engine.rerun("r", check=False).status == "failed"

@@ -1,7 +1,7 @@
 """What keeps a node from running: the failures and the open questions before it.
 
-A confined failure blocks the nodes after its node. Any other failure stops the run, so it blocks every node that has
-not run; of several, those before the node are named.
+A confined failure blocks the nodes after its node. A rescued failure blocks nothing. Any other failure stops the run,
+so it blocks every node that has not run; of several, those before the node are named.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def blockers(
     `confined` are the nodes whose failures were confined.
     """
     blocked: dict[str, tuple[Blocker, ...]] = {}
+    found = [b for b in found if not (isinstance(b, Failure) and b.rescued)]
     for name in nodes:
         node = program.index[name]
         before = [

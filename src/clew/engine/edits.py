@@ -5,6 +5,9 @@ empty): then it is a write from outside, like the changed values of a fork. It i
 through the reducers, the wake and the selections of the node are consumed, and it wakes what the node would wake. It
 also clears the flag of ``mark_terminated``, and a confined failure of the node.
 
+If some items of that visit have finished and others have not, as in a fan-out that failed, the step contains the
+finished ones too. The outcome by hand stands for the others, at the place of the first of them.
+
 Work that was open when the step was made keeps its results only if they are still those that the run would produce:
 
 - An item of the first open step keeps its result if it reads no written value, and runs in the next step as planned.
@@ -18,8 +21,10 @@ beyond them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from clew.engine.chain import apply_step
 from clew.engine.frame import NO_LIMIT, Frame
@@ -54,6 +59,23 @@ def outcome_by_hand(
     visit = working.visits[program.index[node.name]]
     update, decided = _values(program, node, values), _decision(program, node, decision, working)
     return Outcome(node.name, visit, -1, update, decided, 0, now, by_hand=True)
+
+
+def with_finished(machine: Machine, outcome: Outcome) -> tuple[Outcome, ...]:
+    """Return the outcomes of a step by hand: the given one, among the finished items of the same visit."""
+    root = machine.root
+    first = root.open_steps[0].batches if root.open_steps else {}
+    batch = first.get(root.program.index[outcome.node]) if outcome.node else None
+    if batch is None or not 0 < batch.open < len(batch.outcomes):
+        return (outcome,)
+    by_hand = msgspec.structs.replace(outcome, index=batch.outcomes.index(None))
+    found = [each for each in batch.outcomes if each is not None]
+    return tuple(sorted([*found, by_hand], key=lambda each: each.index))
+
+
+def is_by_hand(outcomes: Sequence[Outcome]) -> bool:
+    """Return whether a person made the step with these outcomes."""
+    return any(outcome.by_hand for outcome in outcomes)
 
 
 def _values(program: Program, node: Node | None, values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -129,17 +151,18 @@ def withdrawn_nodes(machine: Machine, after: WorkingState, outcome: Outcome) -> 
 def repeat(machine: Machine, frame: Frame) -> bool:
     """Repeat the steps by hand that follow in a run that is retraced; return False at a stop."""
     edits = machine.options.edits
-    if frame.owner is not None or frame.step + 1 not in edits:
+    if (frame.prefix, frame.step + 1) not in edits:
         return False
-    while (step := edits.get(frame.step + 1)) is not None:
+    while (step := edits.get((frame.prefix, frame.step + 1))) is not None:
         apply_step(frame.working_state, step, machine.options.on_conflict)
         frame.step = step.number
-        machine.counters.steps += 1
+        machine.counters.steps += frame.owner is None
         machine.outbox.append(step)
     limit_lookahead(frame, edits)
     return True
 
 
-def limit_lookahead(frame: Frame, edits: Mapping[int, Step]) -> None:
-    """Set the limit of a frame to the step before the next step by hand."""
-    frame.limit = min((number - 1 for number in edits if number > frame.step), default=NO_LIMIT)
+def limit_lookahead(frame: Frame, edits: Mapping[tuple[str, int], Step]) -> None:
+    """Set the limit of a frame to the step before its next step by hand."""
+    later = [number for prefix, number in edits if prefix == frame.prefix and number > frame.step]
+    frame.limit = min(later, default=NO_LIMIT + 1) - 1

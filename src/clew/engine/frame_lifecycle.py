@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from clew.engine import edits
 from clew.engine.chain import apply_step
 from clew.engine.frame import Frame, Item
 from clew.engine.program import check_values, program_of
@@ -86,7 +87,11 @@ def _begin(
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
     machine.outbox.append(Start(prefix, seeded, given, (*item.frame.epoch, item.attempt)))
-    return Frame(program, WorkingState.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
+    working = WorkingState.begin(program, seeded)
+    frame = Frame(program, working, step=0, prefix=prefix, order=order, owner=item)
+    if machine.options.edits:
+        edits.limit_lookahead(frame, machine.options.edits)
+    return frame
 
 
 def abandon(machine: Machine, item: Item, error: BaseException) -> None:

@@ -32,7 +32,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool = False  # values have to be stored
     step_by_step: bool = False  # the driver takes every item; no fast path
     stops: Stops | None = None  # where the run pauses; no fast path
-    edits: Mapping[int, Step] = {}  # steps by hand of a run that this run retraces, by number
+    edits: Mapping[
+        tuple[str, int], Step
+    ] = {}  # steps by hand of a run that this run retraces, by frame and number
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ def read(program: Program, node: Node, value: Any, working: WorkingState) -> Rea
     if node.kind == "ifelse":
         if value is not True and value is not False:
             raise DecisionError(
-                f"gate {node.name!r} returned {_short(value)}, a {type(value).__name__}; an ifelse gate returns "
+                f"gate {node.name!r} returned {_short(value)}, a {_kind(type(value))}; an ifelse gate returns "
                 f"True or False (wrap it in bool(...))"
             )
         assert node.when is not None
@@ -229,3 +229,8 @@ def _check_payload(program: Program, node: Node, send: Send, working: WorkingSta
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _kind(cls: type) -> str:
+    """Return the name of a class; with its module, because numpy has a bool too."""
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"

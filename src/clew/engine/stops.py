@@ -51,7 +51,7 @@ class Stops(msgspec.Struct, frozen=True):
 
     def hold(self, frame: Frame, number: int, nodes: Iterable[int]) -> bool:
         """Return whether nothing of step `number` starts, because it contains one of these nodes; set the limit."""
-        where, names = _place(frame.prefix), frame.program.names
+        where, names = place_of(frame.prefix), frame.program.names
         paths = [where + names[node] for node in nodes]
         # without an entry no step was passed, and the first step is number 1
         passed = self.passed.get((frame.prefix, frame.epoch), -1)
@@ -66,7 +66,7 @@ class Stops(msgspec.Struct, frozen=True):
         """Return whether a frame stands at a stop after its last step, in which these nodes ran."""
         if step <= self.passed.get(frame, -1):
             return False
-        return any(_place(frame[0]) + node in self.after for node in nodes)
+        return any(place_of(frame[0]) + node in self.after for node in nodes)
 
 
 def _limit(frame: Frame, step: int) -> None:
@@ -76,7 +76,7 @@ def _limit(frame: Frame, step: int) -> None:
         frame.failures = [pair for pair in frame.failures if pair[1].step <= step]
 
 
-def _place(prefix: str) -> str:
+def place_of(prefix: str) -> str:
     """Return the prefix of a frame without visits and indexes: ``sub/`` for ``sub#0[1]/``."""
     return "".join(f"{part.partition('#')[0]}/" for part in prefix.split("/")[:-1])
 
@@ -103,23 +103,28 @@ def _paths(graph: Graph, nodes: Any, option: str) -> tuple[str, ...]:
         nodes = [nodes]
     paths = [nodes] if isinstance(nodes, str) else [_name(node, option) for node in nodes]
     for path in paths:
-        inside, where = graph, ""
-        *outer, last = path.split("/")
-        for part in outer:
-            node = inside.nodes.get(part)
-            if node is None or node.subgraph is None:
-                subgraphs = [name for name, each in inside.nodes.items() if each.subgraph is not None]
-                raise InputError(
-                    f"{option}={path!r}: {where + part!r} is not a subgraph of the graph; "
-                    f"{nearest(part, subgraphs)}"
-                )
-            inside, where = node.subgraph.graph, f"{where}{part}/"
-        if last not in inside.nodes:
-            raise InputError(
-                f"{option}={path!r}: the graph has no node {path!r}; "
-                f"{nearest(path, [where + name for name in inside.nodes])}"
-            )
+        check_path(graph, path, option)
     return tuple(dict.fromkeys(paths))
+
+
+def check_path(graph: Graph, path: str, option: str) -> None:
+    """Raise InputError if a graph has no node at a path such as ``sub/tool``."""
+    inside, where = graph, ""
+    *outer, last = path.split("/")
+    for part in outer:
+        node = inside.nodes.get(part)
+        if node is None or node.subgraph is None:
+            subgraphs = [name for name, each in inside.nodes.items() if each.subgraph is not None]
+            raise InputError(
+                f"{option}={path!r}: {where + part!r} is not a subgraph of the graph; "
+                f"{nearest(part, subgraphs)}"
+            )
+        inside, where = node.subgraph.graph, f"{where}{part}/"
+    if last not in inside.nodes:
+        raise InputError(
+            f"{option}={path!r}: the graph has no node {path!r}; "
+            f"{nearest(path, [where + name for name in inside.nodes])}"
+        )
 
 
 def _name(node: Any, option: str) -> str:

@@ -373,7 +373,7 @@ class WorkingState:
         decisions.record(self, outcomes, consumed)
 
     def _install_by_hand(self, outcome: Outcome, fresh: Mapping[str, Any]) -> None:
-        """Install a step that a person made: see ``clew.engine.edits``."""
+        """Install a step that a person made alone: see ``clew.engine.edits``."""
         if self.stopped:
             self.stopped = False
             self._find_due()
@@ -410,7 +410,7 @@ class WorkingState:
 
     def advance(self, outcomes: Sequence[Outcome]) -> None:
         """Apply a step without its values, to find out which nodes were due and why."""
-        if outcomes[0].by_hand:
+        if len(outcomes) == 1 and outcomes[0].by_hand:
             self._install_by_hand(outcomes[0], dict.fromkeys(outcomes[0].update))
             return
         counts = Counter(name for outcome in outcomes for name in outcome.update)

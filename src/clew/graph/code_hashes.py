@@ -6,7 +6,9 @@ The hash of a function covers
 - the constants that it reads from its module, or as attributes of another module: strings, numbers, tuples, frozensets,
   enums, dates, paths, patterns and instances of frozen classes;
 - the functions and classes of *its own package* that it names, transitively. A class counts with its methods, fields
-  and constants, also if the function names an instance of it.
+  and constants, also if the function names an instance of it;
+- the graphs that it names or that are closure values, such as a child for ``ctx.run``: their structure, the functions
+  of their nodes, reducers and bound values.
 
 Its own package is everything with the same top-level package, or in the same namespace (a script, a notebook). Other
 code counts by its name. The standard library and Clew itself are never followed.
@@ -34,7 +36,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from clew.errors import EncodeError
 from clew.graph.annotations import function_name, shown
@@ -42,6 +44,9 @@ from clew.graph.json_schema import json_schema
 from clew.graph.signature import MISSING
 from clew.state.codec import digest, encode
 from clew.state.equality import fingerprint
+
+if TYPE_CHECKING:
+    from clew.graph.graph import Graph
 
 # Only the flags that affect how a function is called and run.
 _FLAGS = (
@@ -159,7 +164,12 @@ class _Hashing:
         """Yield the parts of the root, and of everything of its package that it names."""
         yield from self.callable(root)
         for value in self._waiting:  # it grows
-            yield from self._class_parts(value) if isinstance(value, type) else self.callable(value)
+            if isinstance(value, type):
+                yield from self._class_parts(value)
+            elif _is_graph(value):
+                yield from self._graph_parts(value)
+            else:
+                yield from self.callable(value)
 
     def _later(self, value: Any) -> bytes:
         number = self._numbers.get(id(value))
@@ -276,7 +286,7 @@ class _Hashing:
         elif callable(value) and not isinstance(value, type) and not isinstance(value, enum.Enum):
             yield b"function"
             yield from self.callable(value)
-        elif _is_constant(value):
+        elif _is_constant(value) or _is_graph(value):
             yield from self._constant(value, name)
         else:
             try:
@@ -327,6 +337,8 @@ class _Hashing:
             yield from self._named_function(value)
         elif kind.__module__ in ("typing", "types"):
             yield shown(value).encode()
+        elif _is_graph(value):
+            yield self._later(value)
         else:
             yield from self._unhashable(value, name)
 
@@ -344,6 +356,25 @@ class _Hashing:
     def _unhashable(self, value: Any, name: str) -> Iterator[bytes]:
         self.unhashed.add(f"{name} ({type(value).__qualname__})")
         yield from self._class(type(value))
+
+    def _graph_parts(self, graph: Graph) -> Iterator[bytes]:
+        """Yield the parts of a graph that code names."""
+        yield graph.structure_hash.encode()
+        for name, node in graph.nodes.items():
+            yield name.encode(errors="surrogatepass")
+            inner, rescue = node.subgraph, node.rescue
+            functions = [node.cutoff, None if rescue is None else rescue.func]
+            if inner is None:
+                functions.append(node.func)
+            else:
+                yield self._later(inner.graph)
+                functions += [inner.transform_input, inner.transform_output]
+            for function in functions:
+                yield from (b"none",) if function is None else self.callable(function)
+        for field in () if graph.schema is None else graph.schema.fields.values():
+            if field.reducer is not None:
+                yield from (field.name.encode(errors="surrogatepass"), *self.callable(field.reducer))
+        yield from self.given(dict(graph.bound), "a bound value")
 
     # -- classes ---------------------------------------------------------------------------------------------
 
@@ -397,6 +428,12 @@ def _is_constant(value: Any) -> bool:
         or _comes_from(type(value), _BY_TEXT | _LOGGING)
         or _frozen_fields(value) is not None
     )
+
+
+def _is_graph(value: Any) -> TypeGuard[Graph]:
+    from clew.graph.graph import Graph  # it imports this module
+
+    return isinstance(value, Graph)
 
 
 def _comes_from(kind: type, modules: frozenset[str]) -> bool:

@@ -35,7 +35,7 @@ class RetryPolicy:
     """The number of attempts of a node, and the delays between them.
 
     Args:
-        max_attempts: The number of attempts, with the first one.
+        max_attempts: The number of attempts, with the first one. In a list of policies, all attempts count.
         base_delay: The seconds to wait after the first attempt; 0 to retry at once.
         max_delay: The longest delay in seconds.
         retryable: Returns whether an exception whose class is in `retry_on` is retried.

@@ -34,7 +34,7 @@ from clew.incremental.sync_pull import (
     resolved,
     verified_row,
 )
-from clew.state import decode
+from clew.state import unpacked
 
 
 class Computation:
@@ -198,7 +198,7 @@ class AsyncPull:
 
     def _call(self, node: ConcreteNode) -> Any:
         row = self._rows[node]
-        old = row.value if row.code is None else decode(row.code)
+        old = row.value if row.code is None else unpacked(row.code)
         try:
             return node.computor([self._rows[lower].get() for lower in node.inputs], old, {**node.bindings})
         except SourceNotSet:

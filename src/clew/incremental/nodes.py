@@ -24,7 +24,7 @@ import msgspec
 from clew.errors import InvalidNodeError, StoreCorruptError
 from clew.incremental.expressions import Constant, spelled, substitute
 from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
-from clew.state import decode
+from clew.state import unpacked
 
 COMPUTED, PINNED, SET = 0, 1, 2
 ORIGINS = ("computed", "pinned", "set")
@@ -48,7 +48,7 @@ class NodeRecord(msgspec.Struct):
         """Return the value."""
         value = self.value
         if value is PENDING:
-            value = self.value = decode(self.code)  # type: ignore[arg-type]
+            value = self.value = unpacked(self.code)  # type: ignore[arg-type]
         return value
 
 

@@ -30,12 +30,12 @@ from clew.incremental.expressions import Expression, match, read_pattern
 from clew.incremental.nodes import PENDING, ConcreteNode, NodeRecord, NodeTable
 from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
 from clew.incremental.values import PLAIN
-from clew.state import decode, encode
+from clew.state import packed, stored_part, unpacked
 from clew.stores.kv import KeyValueTable
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.timer import call_later, cancel
 
-_FORMAT = 2
+_FORMAT = 3
 _MANY = 512  # maximum number of waiting records
 _MAX_DELAY = 0.035  # seconds; with the resolution of the timer, a write begins within 50 ms
 _RETRY_DELAY = 1.0  # seconds until a failed write is retried
@@ -197,8 +197,9 @@ class GraphPersistence:
                 f"{self.kv!r} is corrupted: the record of {key!r} has no value; invalidate the node, or set it"
             )
         value, code = PENDING, stored.code
-        if code[:1] not in (b"{", b"[") or code.startswith(b'{"$'):
-            value = decode(code)
+        stored_form = stored_part(code)
+        if stored_form[:1] not in (b"{", b"[") or stored_form.startswith(b'{"$'):
+            value = unpacked(code)
             if type(value) in PLAIN:  # encoded again when it is written
                 code = None
         return NodeRecord(
@@ -307,7 +308,7 @@ def _packed(row: NodeRecord) -> bytes:
             row.touched_at,
             row.computed_at,
             row.origin,
-            encode(row.value) if code is None else code,
+            packed(row.value) if code is None else code,
         )
     )
 

@@ -26,7 +26,7 @@ from clew.incremental.nodes import (
     SourceNotSet,
 )
 from clew.incremental.values import PLAIN, Unchanged, code_of, same
-from clew.state import decode
+from clew.state import unpacked
 
 
 def bring_up_to_date(
@@ -57,7 +57,7 @@ def bring_up_to_date(
             old = row.value
             code = row.code
             if code is not None:
-                old = decode(
+                old = unpacked(
                     code
                 )  # a private copy: a computor that modifies and returns it has changed the value
             try:

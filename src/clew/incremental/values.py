@@ -3,7 +3,7 @@
 Two values are equal if their canonical encodings are equal. For the plain types below, Python's comparison gives the
 same answer (after ``type(a) is type(b)``; floats compare by ``repr``, which distinguishes 0.0 from -0.0 and makes nan
 equal to itself), so they are not encoded. Every other value is encoded once, when it is stored; later changes to the
-object affect neither comparisons nor the database.
+object affect neither comparisons nor the database. The encoding is the packed form: large contents are not Base64.
 
 An encoding preserves the order of dicts, because code can observe it. Values whose encodings differ only in that order
 are equal.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew.errors import InvalidUnchangedError
-from clew.state import decode, encode
+from clew.state import encode, packed, unpacked
 
 PLAIN = frozenset({int, str, bool, type(None), float, bytes})  # immutable, and cheap to compare
 
@@ -40,7 +40,7 @@ def code_of(value: Any, key: str) -> bytes | None:
         return None
     if value is Unchanged:
         raise InvalidUnchangedError(f"{key}: Unchanged is not a value; only computors return it")
-    return encode(value, at=key, ordered=True)
+    return packed(value, at=key)
 
 
 def same(value: Any, code: bytes | None, other: Any, other_code: bytes | None) -> bool:
@@ -52,4 +52,4 @@ def same(value: Any, code: bytes | None, other: Any, other_code: bytes | None) -
     if code == other_code:
         return True
     # A different dict order keeps the length.
-    return len(code) == len(other_code) and encode(decode(code)) == encode(decode(other_code))
+    return len(code) == len(other_code) and encode(unpacked(code)) == encode(unpacked(other_code))

@@ -364,7 +364,7 @@ class Engine(StoredRuns):
         as_node: str | None = None,
         decision: Any = None,
     ) -> RunResult:
-        """Commit one step by hand: `values` go through the reducers, as if `as_node` had written them.
+        """Commit one step by hand: `values` go through the reducers, as if `as_node` (``sub/tool``) had written them.
 
         The run is paused afterwards. A gate takes a `decision`. Without `as_node`, the values come from outside.
         """

@@ -35,7 +35,7 @@ from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
 from clew.runtime.log.replacements import replacements
 from clew.runtime.log.repository import fresh_owner
-from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
+from clew.runtime.log.run_checks import check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.schema_changes import gained, with_defaults, without_unknown
 from clew.runtime.log.snapshots import is_turn
@@ -203,9 +203,8 @@ class RunOpener(Ownership):
         state, run = self.at(parent, step)
         check_nodes(state, self.graph, parent)
         state = self._known(state.rooted(), parent)
-        state = self.with_values(
-            state, replacements(self.graph, parent, state, values), f"fork of {parent!r}"
-        )
+        values = replacements(self.graph, "fork", parent, state, values)
+        state = self.with_values(state, values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(
             state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops, distance=run.distance
@@ -221,27 +220,24 @@ class RunOpener(Ownership):
         stops: Stops | None = None,
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
-        from clew.runtime.calls.reuse import ResultReuse
+        from clew.runtime.calls.reuse import ResultReuse, warn_of_edits
 
         log = self.runs.open(parent).whole()  # its states may have been made with other reducers
-        start = log.start
         # raises before the new run is created
-        reuse = ResultReuse(log, self.program(start), self.graph, self.settings, force)
-        if log.edits:
-            steps = ", ".join(map(str, log.edits))
-            warn(f"run {parent!r} was changed by hand in step {steps}; the rerun drops these changes")
+        reuse = ResultReuse(log, self.program(log.start), self.graph, self.settings, force)
+        warn_of_edits(log)
         rule = self._on_conflict(log.on_conflict)
+        start = self._known(log.start, parent)
+        values = replacements(self.graph, "rerun", parent, start, values)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
-            state = self.with_values(self._known(start, parent), values, f"rerun of {parent!r}")
+            state = self.with_values(start, values, f"rerun of {parent!r}")
             # the input of a turn is no change of values
             origin = None if is_turn(log.row.start) else log.row.parent
             session = self._from_state(state, run_id, origin, None, rule, owner=owner, stops=stops)
         else:
-            start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}
-            values = {} if values is None else values
-            check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner, stops=stops)
+            given.update(values or {})
+            session = self.new(given, run_id, on_conflict=rule, owner=owner, stops=stops)
         session.reuse_results(reuse)
         return session
 

@@ -24,6 +24,7 @@ from clew.runtime.events import Listener
 from clew.runtime.execution import RunExecution
 from clew.runtime.inside import forked
 from clew.runtime.opener import NO_ANSWER
+from clew.runtime.settings import Settings
 from clew.runtime.threads import ThreadOpener, check_thread
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ class TurnOptions(TypedDict, total=False):
     drop: bool
     """Whether to cancel a run that waits or is paused, and to drop its open work."""
 
+
+_ELSEWHERE = {
+    "force": "engine.rerun(run_id, force=[...])",
+    "step": "engine.fork(run_id, step=...)",
+    "answer": "engine.resume(run_id, answer=...)",
+    "answers": "engine.resume(run_id, answers={path: ...})",
+    "accept_changes": "engine.resume(run_id, accept_changes=True)",
+    "as_node": "engine.update(run_id, values, as_node=...)",
+    "decision": "engine.update(run_id, as_node=..., decision=...)",
+}
+"""Options of other methods that people give to `run`."""
 
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a run of another caller
 
@@ -71,7 +83,14 @@ def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> Tu
     for name in options:
         if name not in TurnOptions.__optional_keys__:
             meant = similar(name, ("run_id", "thread", "progress", *TurnOptions.__optional_keys__))
-            hint = f"did you mean {meant!r}?" if meant else f"give values as one mapping: {{{name!r}: ...}}"
+            if name in _ELSEWHERE:
+                hint = f"it belongs to {_ELSEWHERE[name]}"
+            elif name in Settings.__struct_fields__:
+                hint = f"it belongs to the engine: Engine(graph, {name}=...)"
+            elif meant:
+                hint = f"did you mean {meant!r}?"
+            else:
+                hint = f"give values as one mapping: {{{name!r}: ...}}"
             raise InputError(f"a {what} has no option {name!r}; {hint}")
     on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
     if on_busy not in ("wait", "refuse"):

@@ -3,18 +3,27 @@
 The step, and the records of what it withdraws, are written in one append (``clew.engine.edits`` has the rules). The run
 is marked as running before that. So after a crash in between it can be resumed like any other killed run, with the step
 or without it.
+
+A path such as ``sub/tool`` names a node in an open subgraph. Then the step belongs to the chain of that subgraph.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from clew.engine import edits
+from clew.engine.chain import Chain
+from clew.engine.machine import Machine
 from clew.engine.merge import MergeFailure
+from clew.engine.options import Options
 from clew.engine.program import Program
 from clew.engine.records import Retry, Step, Withdrawn
 from clew.engine.working_state import WorkingState
 from clew.errors import InputError, RunStateError
+from clew.graph import Graph
+from clew.runtime.log.frames import graph_at, open_frame, work_inside
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import ResumeRecord
 from clew.runtime.log.run_log import RunLog
@@ -53,6 +62,16 @@ def update_run(
         raise
 
 
+class _Place(msgspec.Struct):
+    """The frame that gets the step: the run itself, or an open subgraph."""
+
+    machine: Machine  # at the end of the log, with prior work applied; the frame is its root
+    chain: Chain
+    program: Program
+    prefix: str = ""
+    epoch: tuple[int, ...] = ()
+
+
 def _records(
     opener: RunOpener,
     run: StoredRun,
@@ -64,35 +83,50 @@ def _records(
 ) -> list[Any]:
     """Return the records of the step, and of what it withdraws."""
     own, now = run.program(log.start), opener.settings.clock.time()
-    machine = opener.machine_at(log, own, now=program)
+    place = _Place(opener.machine_at(log, own, now=program), log.chain(own), program)
+    if isinstance(as_node, str) and "/" in as_node:
+        place, as_node = _inside(log, program.graph, as_node, place.machine.options)
+    machine, chain, prefix = place.machine, place.chain, place.prefix
     machine.preview()
     if machine.root.step >= machine.options.max_steps:
         raise RunStateError(f"run {log.row.run_id!r} has reached max_steps; raise max_steps to update it")
-    chain = log.chain(own)
-    after = WorkingState.restore(program, chain.state(chain.last))
+    after = WorkingState.restore(place.program, chain.state(chain.last))
     number = chain.last + 1
     outcome = edits.outcome_by_hand(after, number, values, as_node, decision, now)
+    outcomes = edits.with_finished(machine, outcome)
     try:
-        deltas = after.apply((outcome,), on_conflict=log.on_conflict)
+        deltas = after.apply(outcomes, on_conflict=log.on_conflict)
     except MergeFailure as failure:
         raise InputError(
             f"update: the reducer of {failure.value!r} rejects the value: {failure.error}"
-        ) from (failure.error)
+        ) from failure.error
     later = edits.withdrawn_nodes(machine, after, outcome)
     gone, begun = machine.forget(machine.root, later)
-    asked = [path for path in log.asked if _is_withdrawn(path, later)]
-    paths = dict.fromkeys([*(each.path for each in gone), *map(_item_of, asked)])
-    records: list[Any] = [Withdrawn(path) for path in paths]
-    records.append(Step("", number, (outcome,), (), deltas))
+    asked = [path[len(prefix) :] for path in log.asked if path.startswith(prefix)]
+    withdrawn = [_item_of(path) for path in asked if _is_withdrawn(path, later)]
+    paths = dict.fromkeys([*(each.path for each in gone), *withdrawn])
+    records: list[Any] = [Withdrawn(prefix + path, place.epoch) for path in paths]
+    records.append(Step(prefix, number, outcomes, place.epoch, deltas))
+    committed = {each.path for each in outcomes}
     reason = InputError(f"withdrawn by step {number}, which was made by hand")
     records += [
-        Retry(None, path, attempt + 1, 0.0, reason) for path, attempt in begun.items() if path != outcome.path
+        Retry(None, prefix + path, attempt + 1, 0.0, reason, epoch=place.epoch)
+        for path, attempt in begun.items()
+        if path not in committed
     ]
     return records
 
 
+def _inside(log: RunLog, graph: Graph, path: str, options: Options) -> tuple[_Place, str]:
+    """Return the open subgraph that contains a node by path, and the name of the node."""
+    prefix, name = open_frame(log, graph, path)
+    chain = log.inner_chain(graph_at(graph, prefix), prefix)
+    machine = Machine.restore(chain.program, chain.state(chain.last), options, work_inside(log, prefix))
+    return _Place(machine, chain, chain.program, prefix, log.frames[prefix][0].epoch), name
+
+
 def _item_of(path: str) -> str:
-    """Return the item of the run itself that contains the question at a path."""
+    """Return the item of the frame itself that contains the question at a path."""
     return path.partition("/")[0].partition("!")[0]
 
 

@@ -9,6 +9,7 @@ from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.encoding import LARGE
 from clew.state.equality import equal, fingerprint, same
 from clew.state.graph_state import GraphState
+from clew.state.packed import packed, stored_part, unpacked
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
@@ -37,10 +38,13 @@ __all__ = [
     "first_digest",
     "from_tree",
     "merge",
+    "packed",
     "read_schema",
     "register_type",
     "same",
+    "stored_part",
     "stored_value",
     "stored_values",
     "to_tree",
+    "unpacked",
 ]

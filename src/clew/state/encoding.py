@@ -297,9 +297,21 @@ TOO_DEEP = f"it contains itself, or is nested more than {MAX_DEPTH} levels deep"
 NO_ROOM = "the stack has no room left to encode it; the caller is nested too deep"
 
 
+_INSTEAD = {  # of single values of pandas
+    "NAType": "pandas.NA cannot be stored outside of a frame; give None instead",
+    "NaTType": "pandas.NaT cannot be stored outside of a frame; give None instead",
+    "Timestamp": "a Timestamp cannot be stored outside of a frame; give .to_pydatetime() or .isoformat() instead",
+    "Timedelta": "a Timedelta cannot be stored outside of a frame; give .to_pytimedelta() or .isoformat() instead",
+    "Period": "a Period cannot be stored outside of a frame; give its str instead",
+    "Interval": "an Interval cannot be stored outside of a frame; give (left, right, closed) instead",
+}
+
+
 def _why_not(cls: type) -> str:
     if cls is CoroutineType:
         return "a coroutine cannot be stored; await it"
+    if cls.__module__.partition(".")[0] == "pandas" and cls.__name__ in _INSTEAD:
+        return _INSTEAD[cls.__name__]
     for plain in cls.__mro__[1:]:
         if plain in _WRITERS or format_of(plain) is not None:
             return (

@@ -229,7 +229,8 @@ def _starting_value(schema: str, name: str, bare: Any, reducer: Reducer | None) 
         kind = bare.__name__ if isinstance(bare, type) else repr(bare)
         raise GraphError(
             f"the field {name!r} of {schema} has a reducer, but its type {kind} has no empty value to start"
-            " with; give it a default, or pass a value to the run"
+            " with; pass a value to the run, or give it a default (a TypedDict has none; a dataclass has"
+            " field(default_factory=...))"
         )
     return value
 

@@ -245,3 +245,15 @@ def test_a_digest_is_bytes() -> None:
 
     with pytest.raises(DefinitionError, match=r"'box': the digest .* got str"):
         World(systems={"box": Invalid()}).observe()
+
+
+def test_the_large_data_of_a_state_is_stored_as_it_is() -> None:
+    from clew.explore.model.states import SystemState, pack, unpack
+    from clew.state import encode
+
+    content = bytes(range(256)) * 1024
+    parts = (SystemState("disk", encode({"file": content}), {}), SystemState("small", encode([1]), {}))
+    stored = pack(parts)
+    assert content in stored
+    assert len(stored) < len(content) + 1000
+    assert unpack(stored) == parts

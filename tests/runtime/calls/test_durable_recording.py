@@ -68,7 +68,8 @@ def test_of_several_calls_at_once_each_is_durable_when_it_returns(file: Path) ->
         return await asyncio.gather(*(call(name) for name in "abc"))
 
     result = Engine(Graph([act]), store=SQLiteStore(file)).run({"a": 1}, run_id="r")
-    assert (result["x"], found) == (["a", "b", "c"], [1, 2, 3])
+    assert result["x"] == ["a", "b", "c"]
+    assert all(number >= returned for returned, number in enumerate(found, start=1))
 
 
 def test_a_call_that_was_journaled_is_not_made_again_after_a_crash(file: Path) -> None:

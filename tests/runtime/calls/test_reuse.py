@@ -424,3 +424,26 @@ def test_a_module_value_that_was_assigned_again_changes_the_code(
     assert engine.rerun("r")["b"] == "one x"
     names["PROMPT"] = "two "
     assert engine.rerun("r")["b"] == "two x"
+
+
+def test_a_node_runs_again_if_the_code_of_its_child_has_changed() -> None:
+    def outer(child: Graph) -> Graph:
+        @node(output="b")
+        def runs(a: int, ctx: Context) -> Any:
+            return ctx.run(child, {"a": a})["b"]
+
+        return Graph([runs])
+
+    def child(more: int) -> Graph:
+        @node(output="b")
+        def add(a: int) -> int:
+            return a + more
+
+        return Graph([add], name="child")
+
+    store = MemoryStore()
+    Engine(outer(child(1)), store=store).run({"a": 1}, run_id="r")
+    same = Engine(outer(child(1)), store=store).rerun("r")
+    assert (same["b"], same.state.node_history["runs"].cached) == (2, True)
+    changed = Engine(outer(child(2)), store=store).rerun("r")
+    assert (changed["b"], changed.state.node_history["runs"].cached) == (3, False)

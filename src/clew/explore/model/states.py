@@ -18,7 +18,7 @@ import msgspec
 from clew.errors import EncodeError
 from clew.explore.model.observation import Observation
 from clew.explore.spill import SpillFile
-from clew.state.codec import decode, encode
+from clew.state import LARGE, decode, encode, packed, stored_part, unpacked
 
 ID_LENGTH = 16
 
@@ -131,8 +131,13 @@ class Checkpoint(msgspec.Struct, frozen=True, eq=False):
 
 
 def pack(parts: tuple[SystemState, ...]) -> bytes:
-    """Encode the systems of a state. Metadata without an encoding is stored as text."""
-    rows = [(part.system, part.data, encode(_storable(part.metadata)), part.digest) for part in parts]
+    """Encode the systems of a state. Metadata without an encoding is stored as text.
+
+    Large data is packed, so that bytes, arrays and frames in it are not Base64.
+    """
+    rows = [
+        (part.system, _smaller(part.data), encode(_storable(part.metadata)), part.digest) for part in parts
+    ]
     return msgspec.msgpack.encode(rows)
 
 
@@ -140,8 +145,19 @@ def unpack(data: bytes) -> tuple[SystemState, ...]:
     """Decode what `pack` returned."""
     rows = msgspec.msgpack.decode(data, type=list[tuple[str, bytes, bytes, bytes | None]])
     return tuple(
-        SystemState(system, encoded, decode(metadata), digest) for system, encoded, metadata, digest in rows
+        SystemState(system, _canonical(data), decode(metadata), digest)
+        for system, data, metadata, digest in rows
     )
+
+
+def _smaller(data: bytes) -> bytes:
+    """Return encoded data in the form in which it is stored."""
+    return data if len(data) <= LARGE else packed(decode(data))
+
+
+def _canonical(data: bytes) -> bytes:
+    """Return the encoded data of what `_smaller` returned."""
+    return data if stored_part(data) is data else encode(unpacked(data))
 
 
 def _storable(metadata: dict[str, Any]) -> dict[str, Any]:

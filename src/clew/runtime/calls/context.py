@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     from clew.graph import Graph
     from clew.runtime.calls.host import Host
+    from clew.runtime.calls.in_flight import CallsInFlight
 
 
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_host", "_item", "_random", "_runs", "_whole", "attempt")
+    __slots__ = ("_host", "_item", "_random", "_runs", "_whole", "attempt", "in_flight")
 
     def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
@@ -41,6 +42,7 @@ class RunContext:
         self._runs: list[AwaitedRun] | None = None  # of an async node
         self._whole: Scope | None = None  # the scope of the node function itself
         self.attempt = item.attempt if attempt is None else attempt
+        self.in_flight: CallsInFlight | None = None  # set for async nodes
 
     @property
     def run_id(self) -> str:
@@ -104,6 +106,8 @@ class RunContext:
         if position in answers:
             check_built(answers[position], self._item, self._host.run_id, "an answer")
             return answers[position]
+        if self.in_flight is not None:
+            self.in_flight.is_asking = True
         raise scope.ask(question, position)
 
     def _scope(self) -> Scope:

@@ -14,7 +14,7 @@ from clew.engine.machine import Machine
 from clew.runtime.calls.arguments import arguments, calls_of
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.mutation_check import Guard, Input, InputGuard
-from clew.runtime.calls.scopes import Leaving, Scope, raise_question
+from clew.runtime.calls.scopes import Asking, Leaving, Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
@@ -151,15 +151,25 @@ class Host:
 
 
 async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
-    """Await a coroutine; unwrap a question that a task group has put into an exception group."""
+    """Await a coroutine. If it asks a question, wait for its calls in flight.
+
+    Unwrap a question that a task group has put into an exception group.
+    """
+    from clew.runtime.calls.in_flight import CallsInFlight  # here, because it imports asyncio
+
     assert context is not None
+    context.in_flight = calls = CallsInFlight()
     has_returned = False
     try:
-        value = await coroutine
+        try:
+            value = await coroutine
+        except BaseExceptionGroup as error:
+            raise_question(error)
+            raise
         has_returned = True
         return value
-    except BaseExceptionGroup as error:
-        raise_question(error)
+    except Asking:
+        await calls.finish()
         raise
     finally:
         context.close(is_checked=has_returned)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -137,7 +138,7 @@ class Recorder:
                 return answer(found, item, self._session.run_id)
         self._check(call, (args, kwargs), "request")  # before the call has an effect
         if is_async(fn):  # its errors are raised where it is awaited
-            return self._acall(call, fn)
+            return _in_flight(call, partial(self._acall, call, fn))
         settled = self._start(call)
         if settled:
             self._keep(call, settled[0], None)
@@ -157,7 +158,7 @@ class Recorder:
                 self._left(call)
             raise
         if inspect.isawaitable(response):
-            return self._await(call, response)
+            return _in_flight(call, partial(self._await, call, response))
         self._keep(call, response, None)
         return response
 
@@ -207,6 +208,8 @@ class Recorder:
         except BaseException as error:
             if question_of(error) is not None:
                 self._left(call)
+                if (calls := call.scope.of.in_flight) is not None:
+                    calls.is_asking = True
             raise
         await self._akeep(call, response, None)
         return response
@@ -375,6 +378,12 @@ class Recorder:
         if not call.name.startswith(OWN):
             reach("after-journal")
         self._session.send_event("call_recorded", call.item, name=call.name, reused=False)
+
+
+def _in_flight(call: _PendingCall, make: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, Any]:
+    """Return a call that finishes although another task of the node asks a question."""
+    calls = call.scope.of.in_flight
+    return make() if calls is None else calls.make(make)
 
 
 def answer(call: RecordedCall, item: Item, run_id: str) -> Any:

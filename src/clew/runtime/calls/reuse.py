@@ -23,6 +23,7 @@ from clew.errors import EncodeError, InputError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.graph.signature import MISSING
+from clew.graph_warnings import warn
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
@@ -111,6 +112,15 @@ class ResultReuse:
             return False
         parts = nodes_of(item).split("/")
         return any("/".join(parts[:length]) in self._forced for length in range(1, len(parts) + 1))
+
+
+def warn_of_edits(log: RunLog) -> None:
+    """Warn about the steps by hand of a run, which a rerun does not repeat."""
+    if log.edits:
+        steps = ", ".join(
+            f"{number} of {prefix[:-1]}" if prefix else str(number) for prefix, number in log.edits
+        )
+        warn(f"run {log.row.run_id!r} was changed by hand in step {steps}; the rerun drops these changes")
 
 
 def key_of(item: Item) -> str | None:

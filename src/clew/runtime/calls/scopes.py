@@ -16,10 +16,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.errors import NodeError
 from clew.runtime.log.call_records import Place
+
+if TYPE_CHECKING:
+    from clew.runtime.calls.context import RunContext
 
 
 class Asking(BaseException):
@@ -47,7 +50,7 @@ class Scope:
 
     __slots__ = ("_asker", "_asking", "_token", "asked", "calls", "of", "outer", "place")
 
-    def __init__(self, of: object, place: Place = (), outer: Scope | None = None) -> None:
+    def __init__(self, of: RunContext, place: Place = (), outer: Scope | None = None) -> None:
         self.of = of  # the context to which it belongs
         self.place = place
         self.outer = outer  # the enclosing scope, which may belong to another run

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.chain import Chain
+from clew.engine.edits import is_by_hand
 from clew.engine.program import Program, program_of
 from clew.engine.reasons import RunLineage
 from clew.engine.records import (
@@ -98,6 +99,11 @@ class RunLog(msgspec.Struct):
                     f"run {run!r} asks nothing: its last answer was kept, and it has not gone on yet; "
                     f"engine.resume({run!r}) continues with that answer"
                 )
+            if not asked and self.row.status == "completed":
+                raise RunStateError(
+                    f"run {run!r} is completed and asks nothing; to answer otherwise, change the value with "
+                    f"engine.update({run!r}, ...), or start from a step before it with engine.fork({run!r}, step=...)"
+                )
             if not asked:
                 raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")
             raise RunStateError(
@@ -161,9 +167,9 @@ class RunLog(msgspec.Struct):
         return found
 
     @property
-    def edits(self) -> dict[int, Step]:
-        """The steps that a person made, by number."""
-        return {step.number: step for step in self.steps if step.outcomes[0].by_hand}
+    def edits(self) -> dict[tuple[str, int], Step]:
+        """The steps that a person made, by frame and number."""
+        return {place: step for place, step in self.steps_by_place().items() if is_by_hand(step.outcomes)}
 
     def chain(self, program: Program) -> Chain:
         """Return the chain of the run."""
@@ -226,7 +232,7 @@ class RunLog(msgspec.Struct):
                     label=names[number][0] if number in names else None,
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
-                    by_hand=any(outcome.by_hand for outcome in outcomes),
+                    by_hand=is_by_hand(outcomes),
                     cached=tuple(prefix + outcome.path for outcome in outcomes if outcome.cached),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
