@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.engine.frame import Item
+from clew.engine.stops import read_stops
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
 from clew.runtime import Engine, RunResult, crash_points
@@ -84,9 +85,8 @@ class Stepper:
         else:
             options.setdefault("clock", VirtualClock())
             self.engine = Engine(graph, **options)
-        self._session = self.engine.open_session(
-            values, run_id, stop_before=stop_before, stop_after=stop_after
-        )
+        stops = read_stops(self.engine.graph, stop_before, stop_after)
+        self._session = self.engine._execution.open_session(values, run_id, stops)
         self._workers = workers
         self._running: dict[str, Item] = {}
         self._fill()
@@ -129,7 +129,7 @@ class Stepper:
         """End the run, discard items that are still running, and return the result."""
         if self._running:
             self._session.cancelled = True
-        return self.engine.close_session(self._session)
+        return self.engine._execution.close_session(self._session)
 
     def _pick(self, path: str) -> Item:
         if path not in self._running:

@@ -40,11 +40,12 @@ runtime/drivers runtime/review
 runtime/opener
 runtime/inside runtime/updates runtime/ended_children
 runtime/inspection
-runtime/child_runs runtime/replays runtime/stored_runs
+runtime/child_runs runtime/replays
 runtime/execution runtime/threads
 runtime/turn_calls
 runtime/handles
 runtime/engine
+runtime/graph_runs
 runtime/regression
 explore/spill explore/process_mark explore/progress
 explore/model
@@ -74,8 +75,8 @@ LEVEL = {unit: level for level, line in enumerate(LAYERS.split("\n")) for unit i
 EXCEPTIONS = {
     ("clew.graph.graph", function, unit)
     for function, unit in (
-        ("run", "runtime/engine"),
-        ("arun", "runtime/engine"),
+        ("run", "runtime/graph_runs"),
+        ("arun", "runtime/graph_runs"),
         ("as_node", "runtime/engine"),
         ("draw", "drawing"),
         ("TYPE_CHECKING", "runtime/result"),
@@ -192,7 +193,7 @@ def test_the_application_uses_public_names_only() -> None:
         ("clew/runtime/drivers/a.py", "from clew.runtime.review.replay import ReplayReport", 1),
         (
             "clew/graph/graph.py",
-            "class Graph:\n    def run(self):\n        from clew.runtime.engine import Engine",
+            "class Graph:\n    def run(self):\n        from clew.runtime.graph_runs import engine_of",
             0,
         ),
         (

@@ -90,7 +90,7 @@ class Graph:
         self.selected = None
         self.unselected = frozenset()
         self._topologies: dict[frozenset[str], Topology] = {}
-        self._engine: Any = None  # kept by `clew.runtime.engine.passing`
+        self._engine: Any = None  # kept by `clew.runtime.graph_runs.engine_of`
         annotations = [p.annotation for node in self.nodes.values() for p in node.params]
         annotations += [node.returns for node in self.nodes.values()]
         register_classes([state, *annotations])
@@ -323,12 +323,12 @@ class Graph:
         With a mapping or a `GraphState` (to continue from it), keyword arguments are options of `Engine`. Without
         one, they are the values.
         """
-        from clew.runtime.engine import passing
+        from clew.runtime.graph_runs import engine_of
 
         if values is None:
-            return passing(self, {}).run(options)
+            return engine_of(self, {}).run(options)
         progress = options.pop("progress", False) if options else False
-        return passing(self, options).run(values, progress=progress)
+        return engine_of(self, options).run(values, progress=progress)
 
     @overload
     async def arun(self, values: Values, /, **options: Unpack[RunOptions]) -> RunResult: ...
@@ -336,12 +336,12 @@ class Graph:
     async def arun(self, values: None = None, /, **inputs: Any) -> RunResult: ...
     async def arun(self, values: Values | None = None, /, **options: Any) -> RunResult:
         """Run the graph in memory, as `run` does, for asyncio."""
-        from clew.runtime.engine import passing
+        from clew.runtime.graph_runs import engine_of
 
         if values is None:
-            return await passing(self, {}).arun(options)
+            return await engine_of(self, {}).arun(options)
         progress = options.pop("progress", False) if options else False
-        return await passing(self, options).arun(values, progress=progress)
+        return await engine_of(self, options).arun(values, progress=progress)
 
 
 _GIVEN = "pass nodes and edges to the constructor: Graph([f, g], edges=[...]); most edges follow from names"

@@ -13,13 +13,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.engine.stops import Nodes, read_stops
-from clew.errors import (
-    ClewError,
-    InputError,
-    RunStateError,
-)
+from clew.errors import InputError, RunStateError
 from clew.graph import Graph
-from clew.runtime.drivers.hold import Hold, conclude
+from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import RunExecution
@@ -28,19 +24,22 @@ from clew.runtime.opener import NO_ANSWER
 from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
-from clew.runtime.stored_runs import StoredRuns
 from clew.runtime.threads import Thread, ThreadOpener, all_threads, find_thread
 from clew.runtime.turn_calls import TurnCalls, TurnOptions, awhen_free, read_turn, when_free
-from clew.stores import MemoryStore, Store
-from clew.stores.memory.store import NOWHERE
+from clew.stores import MemoryStore, RunRow, Store
 
 if TYPE_CHECKING:
+    from clew.engine.reasons import Why
+    from clew.engine.records import WorkItem
     from clew.runtime.handles.handle import RunHandle, RunHandles
+    from clew.runtime.log.checkpoints import Checkpoint
     from clew.runtime.review.replay_report import ReplayReport
+    from clew.runtime.review.run_diff import RunDiff
+    from clew.state import GraphState
     from clew.state.input_types import Values
 
 
-class Engine(StoredRuns):
+class Engine:
     """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
     Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
@@ -421,49 +420,71 @@ class Engine(StoredRuns):
             session.machine, session.writer.latency, lambda: self.cancel(run_id), session.earlier
         )
 
-    # -- sessions ----------------------------------------------------------------------------------------
+    # -- stored runs -------------------------------------------------------------------------------------
 
-    def open_session(
+    def result(self, run_id: str) -> RunResult:
+        """Return the result of a run so far, without running anything."""
+        return self._inspection.result(run_id)
+
+    def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
+        """Return the latest state of a run, or S(step); `step` can be a label.
+
+        With `path`, the state is that of a child (``outer#0!0``) or of a subgraph (``sub#0``) inside the run.
+        """
+        return self._inspection.state(run_id, step, path=path)
+
+    def history(self, run_id: str, *, nested: bool = False, path: str | None = None) -> list[Checkpoint]:
+        """Return a checkpoint for each S(k), of the run or of what is inside it at `path`.
+
+        With `nested`, the steps of subgraphs are under their items.
+        """
+        return self._inspection.history(run_id, nested=nested, path=path)
+
+    def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
+        """Give S(step), by default the latest, a label."""
+        return self._inspection.label_checkpoint(run_id, label, step=step)
+
+    def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
+        """Explain why a node ran last, or which node wrote a value and why; `path` looks inside the run."""
+        return self._inspection.why(run_id, target, path=path)
+
+    def diff(self, a: str, b: str) -> RunDiff:
+        """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
+        return self._inspection.diff(a, b)
+
+    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
+        """Return the items that would run next at the latest state, or at S(step)."""
+        return self._inspection.frontier(run_id, step)
+
+    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
+        return self._inspection.runs(status=status, children=children)
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run. Raise RunOwnedError if it has a living owner."""
+        self._inspection.delete(run_id)
+
+    def prune(
         self,
-        values: Values | None = None,
-        run_id: str | None = None,
         *,
-        stop_before: Nodes = None,
-        stop_after: Nodes = None,
-    ) -> Session:
-        """Open a run for a driver of your own; `close_session` ends it."""
-        execution = self._execution
-        hold = execution.new_hold(run_id)
-        try:
-            stops = read_stops(self.graph, stop_before, stop_after)
-            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner, stops=stops)
-            try:
-                session.writer.barrier()  # the caller may rely on the run being stored
-            except ClewError:
-                self._opener.release(session.run_id, session.fence, session.owner)
-                raise
-            execution.begin(session)
-        except BaseException as error:
-            execution.free(hold, error)
-            raise
-        return session
+        keep: int | None = None,
+        older_than: float | None = None,
+        status: str | None = None,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""
+        return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
 
-    def close_session(self, session: Session) -> RunResult:
-        """End a session that was opened with `open_session`, and return its result."""
-        session.flush()
-        return conclude(self._execution.ending(session))
+    def clear_cache(self, node: str | None = None) -> int:
+        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
+        if node is not None and not isinstance(node, str):
+            raise InputError(f"node: expected the name of a node or None, got {node!r}")
+        return self.store.clear_cache(node)
 
+    def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
+        """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
+        return self._inspection.export_run(run_id, latest=latest)
 
-def passing(graph: Graph, options: dict[str, Any]) -> Engine:
-    """Return an engine for `Graph.run`. Unless the options name a store, its runs are stored nowhere.
-
-    Without options, the graph keeps the engine for later runs, unless its nodes would share cached results.
-    """
-    if not options:
-        kept: Engine | None = graph._engine
-        if kept is None:
-            kept = Engine(graph, store=NOWHERE)
-            if not graph.has_cached_nodes:
-                graph._engine = kept
-        return kept
-    return Engine(graph, **{"store": NOWHERE, **options})
+    def import_run(self, document: Mapping[str, Any]) -> RunRow:
+        """Import a run that `export_run` wrote, from this store or another one."""
+        return self._inspection.import_run(document)

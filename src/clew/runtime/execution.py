@@ -97,6 +97,27 @@ class RunExecution:
         """Return a hold on a new run."""
         return Hold(new_run_id(run_id), fresh_owner() if self._store.encodes else "")
 
+    def open_session(self, values: Any, run_id: str | None, stops: Stops | None = None) -> Session:
+        """Open a new run for a driver that the caller has; `close_session` ends it."""
+        hold = self.new_hold(run_id)
+        try:
+            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner, stops=stops)
+            try:
+                session.writer.barrier()  # the caller may rely on the run being stored
+            except ClewError:
+                self._opener.release(session.run_id, session.fence, session.owner)
+                raise
+            self.begin(session)
+        except BaseException as error:
+            self.free(hold, error)
+            raise
+        return session
+
+    def close_session(self, session: Session) -> RunResult:
+        """End a session that `open_session` opened, and return the result."""
+        session.flush()
+        return conclude(self.ending(session))
+
     def stop(self, session: Session | None) -> None:
         """Cancel a session, from any thread."""
         if session is not None:

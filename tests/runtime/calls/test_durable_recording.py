@@ -263,10 +263,10 @@ def test_recordings_are_let_go_of_when_their_item_has_finished(file: Path) -> No
         return ctx.record("call", lambda: n + 1)
 
     engine = Engine(Graph([count.rename(outputs={"n": "k"}), again]), store=SQLiteStore(file))
-    session = engine.open_session({"n": 1}, "r")
+    session = engine._execution.open_session({"n": 1}, "r")
     while (item := session.take()) is not None:
         session.returned(item, 0, session.call(item), 0.0, 0.0)
-    engine.close_session(session)
+    engine._execution.close_session(session)
     assert known == [0, 0]
 
 

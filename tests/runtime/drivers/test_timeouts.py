@@ -656,7 +656,7 @@ def test_a_thread_that_begins_after_its_attempt_was_over_executes_nothing() -> N
             return Future()
 
     threads = Late()
-    session = Engine(Graph([work])).open_session({"a": 1})
+    session = Engine(Graph([work]))._execution.open_session({"a": 1}, None)
     item = session.take()
     assert item is not None
     submit(session, item, threads, lambda: threads)

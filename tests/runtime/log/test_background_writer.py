@@ -171,9 +171,9 @@ def test_listeners_hear_of_a_run_that_is_on_the_disk(disk: Disk) -> None:
 @pytest.mark.usefixtures("no_hurry")
 def test_a_session_is_handed_out_when_its_run_is_on_the_disk(disk: Disk) -> None:
     engine = engine_of(disk, one)
-    session = engine.open_session({"x0": 0}, "r")
+    session = engine._execution.open_session({"x0": 0}, "r")
     assert [row.run_id for row in disk.after_a_power_cut().rows()] == ["r"]
-    engine.close_session(session)
+    engine._execution.close_session(session)
 
 
 @pytest.mark.usefixtures("no_hurry")

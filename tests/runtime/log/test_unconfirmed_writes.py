@@ -130,7 +130,7 @@ def test_a_write_that_the_store_cannot_try_out_is_no_failure_of_its_node(tmp_pat
         return "paid"
 
     with Engine(Graph([pay]), store=store) as engine:
-        session = engine.open_session({"x": 1}, run_id="one")
+        session = engine._execution.open_session({"x": 1}, run_id="one")
         item = session.take()
         assert item is not None
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
@@ -139,7 +139,7 @@ def test_a_write_that_the_store_cannot_try_out_is_no_failure_of_its_node(tmp_pat
             other.execute("ROLLBACK")
         session.returned(item, 0, "not paid", 0.0, 0.0)
         with pytest.raises(StoreUnavailableError, match=r"another process has locked"):
-            engine.close_session(session)
+            engine._execution.close_session(session)
         store.release("one", session.fence)
         engine._execution.leave(session)
         assert engine.resume("one").state.values["paid"] == "paid"

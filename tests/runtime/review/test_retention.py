@@ -88,7 +88,7 @@ def test_parents_of_kept_forks_stay(engine: Engine) -> None:
 def test_a_run_of_a_living_owner_stays(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
     engine = Engine(graph, store=store)
-    session = engine.open_session({"a": 1}, "live")
+    session = engine._execution.open_session({"a": 1}, "live")
     other = SQLiteStore(tmp_path / "runs.db")
     options: dict[str, Any] = dict(keep=None, older_than=None, dry_run=False)
     now = session.clock.time()
