@@ -40,6 +40,7 @@ _MERMAID_SHAPES = {
     "end": ("(((", ")))"),
     "fresh": ("[", "]"),
     "outdated": ("[", "]"),
+    "violation": ("[", "]"),
 }
 # Fill and text colours are both set, so labels are readable in every theme.
 _MERMAID_STYLES = {
@@ -52,6 +53,7 @@ _MERMAID_STYLES = {
     "end": "fill:#3d444f,stroke:#3d444f,color:#ffffff",
     "fresh": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019",
     "outdated": "fill:#fff2d6,stroke:#c58a1c,color:#3d2a05,stroke-dasharray:4 3",
+    "violation": "fill:#ffe3e3,stroke:#c62828,color:#420d0d",
 }
 # Mermaid's escapes: as in HTML, without the ampersand. The colon is included because Mermaid interprets
 # `style x:y#z;` as a style even inside labels.
@@ -108,8 +110,14 @@ _DOT_SHAPES = {
     "end": 'shape=oval, style=filled, fillcolor="#3d444f", color="#3d444f", fontcolor=white',
     "fresh": 'shape=box, style="rounded,filled", fillcolor="#e6f6ea", color="#3f9a5a"',
     "outdated": 'shape=box, style="rounded,filled,dashed", fillcolor="#fff2d6", color="#c58a1c"',
+    "violation": 'shape=box, style="rounded,filled", fillcolor="#ffe3e3", color="#c62828"',
 }
-_DOT_ARROWS = {"data": "", "gate": 'color="#b87a10"', "control": "style=dashed"}
+_DOT_ARROWS = {
+    "data": "",
+    "gate": 'color="#b87a10"',
+    "control": "style=dashed",
+    "violation": 'color="#c62828"',
+}
 
 
 def dot(picture: Picture) -> str:

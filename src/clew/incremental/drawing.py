@@ -29,21 +29,7 @@ from clew.incremental.schemas import CompiledSchema
 if TYPE_CHECKING:
     from clew.incremental.graph import DependencyGraph
 
-_COLOURS = """
-.clew-fresh{fill:#e6f6ea;stroke:#3f9a5a}
-.clew-outdated{fill:#fff2d6;stroke:#c58a1c;stroke-dasharray:4 3}
-@media (prefers-color-scheme:dark){
-.clew-fresh{fill:#15321f;stroke:#5fc283}
-.clew-outdated{fill:#3b2d10;stroke:#dba642}
-}
-"""
-
-
-def _svg(picture: Picture) -> str:
-    return svg(picture).replace("</style>", f"{_COLOURS.lstrip()}</style>", 1)
-
-
-_FORMS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": _svg}
+_FORMS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": svg}
 
 
 def draw(graph: DependencyGraph, form: str = "mermaid", *, nodes: bool = False, limit: int = 200) -> str:

@@ -1,6 +1,6 @@
 """Reports of an exploration: text, HTML, Markdown, JSON, JUnit XML and Graphviz.
 
-Each format has its own module. All of them take an `ExplorationResult`; none of them uses the world.
+All of them take an `ExplorationResult`; none of them uses the world.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def _report(result: ExplorationResult, file: Path) -> str:
 
         return markdown(result)
     if extension == ".dot":
-        from clew.explore.reports.dot import dot
+        from clew.drawing.formats import dot
+        from clew.explore.reports.state_picture import state_picture
 
-        return dot(result)
+        return dot(state_picture(result, complete=True).picture)
     raise DefinitionError(
         f"unknown report format {file.name!r}; use the extension .json, .html, .xml (JUnit), .md or .dot"
     )
