@@ -1,4 +1,4 @@
-"""The commands, one module each."""
+"""The commands, grouped by what they work on."""
 
 from __future__ import annotations
 
