@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal
 
 import msgspec
@@ -166,9 +165,7 @@ class FileSystem(TokenSystem[Tree]):
     def __enter__(self) -> FileSystem:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _scanned(self, doing: str, kind: type[Exception]) -> Tree:

@@ -22,7 +22,6 @@ import re
 import threading
 from collections.abc import Callable
 from http.server import ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
@@ -107,9 +106,7 @@ class HTTPFake(TokenSystem[_Version]):
     def __enter__(self) -> HTTPFake:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---------------------------------------------------------------- requests
