@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from clew.drawing.diagram import Arrow, Box, Picture, picture_of
 from clew.drawing.svg import svg
-from clew.errors import GraphError
+from clew.errors import ClewError, GraphError
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 def draw(graph: Graph, format: str = "mermaid") -> str:
     """Return a drawing of a graph: ``"mermaid"``, ``"dot"`` or ``"svg"``."""
+    return writer_of(format, GraphError)(picture_of(graph))
+
+
+def writer_of(format: str, error: type[ClewError]) -> Callable[[Picture], str]:
+    """Return the function that writes a picture in a format; raise this error if there is none."""
     write = _FORMATS.get(format)
     if write is None:
-        raise GraphError(f"unknown drawing format {format!r}; use {', '.join(map(repr, _FORMATS))}")
-    return write(picture_of(graph))
+        raise error(f"unknown drawing format {format!r}; use {', '.join(map(repr, _FORMATS))}")
+    return write
 
 
 # -- Mermaid ------------------------------------------------------------------------------------------------
