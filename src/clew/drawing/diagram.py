@@ -124,7 +124,8 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
         if link.kind != "gate":
             labels = joined.setdefault((link.source, link.target, link.kind), [])
             labels += [link.value] if link.value else []
-            if link.kind == "control" and _is_joined(graph.nodes[link.target], link.source):
+            reader = graph.nodes[link.target]
+            if link.kind == "control" and reader.is_join and link.source in reader.after:
                 labels.append("all of")
     # Links omit END, gates that target themselves, and targets removed by select().
     for name, node in graph.nodes.items():
@@ -133,11 +134,6 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
             label = target if node.when is None else "true" if target == node.when[0] else "false"
             joined.setdefault((name, shown, "gate"), []).append(label)
     return joined
-
-
-def _is_joined(node: Node, source: str) -> bool:
-    """Return whether a node waits for `source` with ``all_of``."""
-    return node.is_join and source in node.after
 
 
 def _box(node: Node, key: str) -> Box:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import typer
@@ -40,9 +39,6 @@ def graph(
     else:
         raise CommandError(f"unknown format {form!r}", "use text, mermaid, dot or svg")
     return 0
-
-
-EXTENSIONS = (".json", ".html", ".xml", ".md", ".dot")
 
 
 def explore(
@@ -85,18 +81,11 @@ def explore(
       clew explore shop:agent --max-steps 5000 --store explore.db
     """
     from clew.explore.agent import Agent
+    from clew.explore.reports import check_report_path
     from clew.runtime.loader import load_target
 
     for report in reports or ():
-        if Path(report).suffix.lower() not in EXTENSIONS:
-            raise CommandError(
-                f"unknown report format {report!r}", f"use the extension {', '.join(EXTENSIONS)}"
-            )
-        folder = Path(report).parent
-        if not folder.is_dir():  # checked before the exploration, which may take hours
-            raise CommandError(
-                f"the folder {str(folder)!r} of the report {report!r} does not exist", "create it first"
-            )
+        check_report_path(report)  # before the exploration, which may take hours
     agent = load_target(target, Agent, "agent", "shop")
     if max_steps is not None:
         agent.max_steps = max_steps
@@ -221,10 +210,11 @@ def check(
     made = _loaded(target, read_values(values, file), invariants, options)
     if replay is not None:
         return _replay(made, replay, as_json)
-    from clew.explore.checking.counterexample_files import check_report_path
+    from clew.explore.checking.counterexample_files import REPORT_SUFFIXES
+    from clew.explore.reports import check_report_path
 
     for name in report or ():
-        check_report_path(name)
+        check_report_path(name, REPORT_SUFFIXES)
     result = made.run()
     for name in report or ():
         result.save(name)

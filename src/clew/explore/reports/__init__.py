@@ -15,7 +15,21 @@ from clew.errors import DefinitionError
 if TYPE_CHECKING:
     from clew.explore.reports.result import ExplorationResult
 
-__all__ = ["save"]
+__all__ = ["check_report_path", "save"]
+
+
+SUFFIXES = (".json", ".html", ".htm", ".xml", ".md", ".dot")
+
+
+def check_report_path(path: str | os.PathLike[str], suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Raise a DefinitionError if a report cannot be written to this path."""
+    target = Path(path)
+    if target.suffix.lower() not in suffixes:
+        raise DefinitionError(f"cannot write {path}; the name must end in one of {', '.join(suffixes)}")
+    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
+        raise DefinitionError(f"cannot write {path}; {target.parent} is not a writable directory")
+    if target.is_dir():
+        raise DefinitionError(f"cannot write {path}; it is a directory")
 
 
 def save(result: ExplorationResult, path: str | os.PathLike[str]) -> None:

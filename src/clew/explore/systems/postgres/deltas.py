@@ -20,6 +20,8 @@ from itertools import chain
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from clew.errors import (
     CheckpointError,
     ClewError,
@@ -182,7 +184,7 @@ class Deltas(PostgresSystem):
             if epoch is not None and epoch.clone is not None:
                 epoch.clone = self._held = self._clones.hold(epoch.clone)
             header = recovery.header_of(session, captured.sequences, self._held)
-        return chain([recovery.encode_header(header)], map(spill.get, places))
+        return chain([msgspec.json.encode(header)], map(spill.get, places))
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Restore the saved rows and sequences, and the schema if a clone of it exists.
