@@ -12,13 +12,10 @@ out next. A node body is executed when its item completes. Time does not pass.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -35,6 +32,7 @@ from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.timers import Timer
 from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.own_loop import run_coroutine
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode
 from clew.stores import Store
@@ -169,7 +167,8 @@ class SimulatedProcess:
         if effects.recordable or effects.requires_idempotency:
             self._note(Effect(item.path, -1, item.node.name, encode(_request(item))), 0)
         value = self.session.call(item)
-        return _run_to_end(value) if item.node.mode in ("async", "async_generator") else value
+        is_async = item.node.mode in ("async", "async_generator")
+        return run_coroutine(lambda: _awaited(value)) if is_async else value
 
     def fail(self, path: str) -> None:
         """Let an item fail without executing it."""
@@ -319,16 +318,6 @@ def _request(item: Item) -> dict[str, Any]:
     given = {*(item.payload or {}), *item.batch.working_state.values}
     sources = {p.name: p.source for p in item.node.params}
     return {name: value for name, value in item.seen().items() if sources.get(name, name) in given}
-
-
-def _run_to_end(value: Any) -> Any:
-    """Return the result of an async body; use a new thread if an event loop is already running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_awaited(value))
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(copy_context().run, asyncio.run, _awaited(value)).result()
 
 
 async def _awaited(value: Any) -> Any:
