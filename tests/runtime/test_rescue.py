@@ -200,7 +200,7 @@ def test_a_timeout_is_rescued_and_the_late_result_discarded(asynchronous: bool) 
         await asyncio.sleep(10)
         return "late"
 
-    made = node(aslow if asynchronous else slow, output="y", timeout=0.02, rescue=instead)
+    made = node(aslow if asynchronous else slow, output="y", timeout=0.5, rescue=instead)
     result = Graph([made]).run(x=1)
     assert (result["y"], type(result.failures[0].error)) == ("NodeTimeoutError", NodeTimeoutError)
 

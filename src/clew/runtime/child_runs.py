@@ -52,7 +52,7 @@ from clew.errors import (
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.calls.ambiguity import about
-from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to, request_of
+from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.hold import Hold
@@ -118,7 +118,7 @@ class ChildRun:
     def _recorded(self, session: Session, item: Item, graph: Graph, key: str | None) -> tuple[Any, ...]:
         """Return the arguments that the call is recorded with."""
         try:
-            return request_of(graph, self._given, key, encodes=session.writer.encodes)
+            return graph.name or "", graph.structure_hash, session.writer.image_of(self._given), key
         except EncodeError as error:
             raise EncodeError(
                 f"node {item.node.name!r} at {item.path} cannot give these values to a child: {error}"
@@ -251,7 +251,7 @@ class ChildRun:
 
     def _is_same(self, run: StoredRun) -> bool:
         """Return whether a child has these values and this graph. One that has not ended may have an older graph."""
-        start = run.row.start if not self._opener.store.encodes else run.start()
+        start = run.start()
         names, seeded = check_values(self._graph, self._given)
         was = {name: start.get(name) for name in start.position.given}
         has_ended = run.row.status in ("completed", "failed")

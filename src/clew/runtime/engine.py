@@ -64,7 +64,7 @@ class Engine(StoredRuns):
                 "an Engine needs a graph to run, or a store to inspect; pass graph, store or both"
             )
         self.store: Store = MemoryStore() if store is None else store_of(store)
-        settings: Settings = read_settings(options)
+        settings: Settings = read_settings(options, self.store)
         hearing = listeners_of(listeners) if listeners != () else ()
         live: dict[str, Session] = {}
         self._live = live

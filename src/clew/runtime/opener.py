@@ -25,16 +25,16 @@ from clew.runtime.events import Listener, Listeners
 from clew.runtime.log.fingerprints import (
     changed_code,
     changed_structure,
-    description_of,
     is_made_with,
     kept_codes,
     warn_of_reducers,
 )
 from clew.runtime.log.graph_changes import accepted_changes, fill_defaults
+from clew.runtime.log.memory_repository import repository_of
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
 from clew.runtime.log.replacements import replacements
-from clew.runtime.log.repository import RunRepository, fresh_owner
+from clew.runtime.log.repository import fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.schema_changes import gained, with_defaults, without_unknown
@@ -63,7 +63,7 @@ class RunOpener(Ownership):
     def __init__(
         self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
-        super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
+        super().__init__(store, settings, repository_of(graph, store, settings.on_conflict))
         self._graph = graph
         self._listeners = listeners
         self._cache = cache_for(graph, store)
@@ -181,9 +181,9 @@ class RunOpener(Ownership):
 
     def _store_filled(self, session: Session, filled: Mapping[str, Any]) -> None:
         """Store the defaults of new fields: a fork stores only the values that the caller set."""
-        if filled and self.store.encodes:
+        if filled:
             graph, rule = self.graph, session.machine.options.on_conflict
-            codes, description = kept_codes(graph, rule), description_of(graph)[0]
+            codes, description = kept_codes(graph, rule), self.repository.describe(graph)[0]
             changes = AcceptedChanges(0, graph.structure_hash, codes, description, {"": dict(filled)})
             session.writer.write([changes])
 
@@ -298,7 +298,7 @@ class RunOpener(Ownership):
                 raise InputError(f"accept_changes must be True or False, got {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
             accepted, contents = accepted_changes(
-                log, filled, graph, on_conflict, is_accepted=accept_changes, encodes=self.store.encodes
+                log, filled, graph, on_conflict, self.repository.describe if accept_changes else None
             )
             asked, now = log.asked, self.settings.clock.time()
             answered = [
@@ -487,7 +487,7 @@ class RunOpener(Ownership):
             self.left(run_id, owner)
             raise
         writer = self.repository.new_writer(run_id, start, created, fence, settings.durability, owes=not wait)
-        recall = self.runs.recall(run_id, intents=True) if self.store.encodes else None
+        recall = self.runs.recall(run_id, intents=True)
         session = Session(
             run_id, machine, writer, settings, recall=recall, listeners=listeners, cache=self._cache
         )

@@ -96,8 +96,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def read_settings(options: Mapping[str, Any]) -> Settings:
-    """Return settings from keyword options; raise DefinitionError for an unknown name or an invalid value."""
+def read_settings(options: Mapping[str, Any], store: Store) -> Settings:
+    """Return settings from keyword options; raise DefinitionError for an unknown name or an invalid value.
+
+    What a memory store has does not outlive the process: there, no call is ambiguous, and nothing is published.
+    """
     if not options:
         return DEFAULTS
     for name, value in options.items():
@@ -128,6 +131,8 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
             raise DefinitionError(
                 f"clock must have time(), monotonic() and advance(), like VirtualClock(); got {value!r}"
             )
+    if not store.encodes:
+        options = {**options, "on_ambiguous": "retry", "publish": False}
     return Settings(**options)
 
 

@@ -80,7 +80,7 @@ class SimulatedProcess:
         self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect, int], None]
     ) -> None:
         self._settings: Settings = read_settings(
-            {"seed": 0, "check_mutation": True, **options, "clock": FrozenClock(), "durability": "sync"}
+            {"seed": 0, "check_mutation": True, **options, "clock": FrozenClock(), "durability": "sync"}, disk
         )
         self._opener = RunOpener(graph, disk, self._settings, ())
         self._note = note
@@ -229,7 +229,7 @@ class SimulatedProcess:
             {path: copy(item) for path, item in self.running.items()},
             tuple((when, n, _with_copied_item(timer, copy)) for when, n, timer in session.timers),
             dict(session._held),
-            dict(writer._encoder._digests) if writer._encoder is not None else {},
+            dict(writer._encoder._digests),
             {item: tuple(numbers) for item, numbers in writer._finished.items()},
             (writer._since, writer._weight),
             session._resumption,
@@ -243,7 +243,6 @@ class SimulatedProcess:
         repository = self._opener.repository
         row = repository.runs.open(RUN).row
         writer = repository.new_writer(RUN, saved.start, row.created, saved.fence, "sync")
-        assert writer._encoder is not None
         writer._encoder._digests = dict(saved.digests)
         writer._finished = {item: list(numbers) for item, numbers in saved.finished.items()}
         writer._since, writer._weight = saved.weights

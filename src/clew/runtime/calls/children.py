@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -11,7 +10,7 @@ from clew.graph import Graph
 from clew.runtime.log.call_records import Place
 from clew.runtime.log.run_checks import input_values
 from clew.runtime.run_ids import CHILD_PREFIX
-from clew.state import GraphState, stored_value
+from clew.state import GraphState
 
 CHILD = "clew.run"
 """The name of the recorded call of `ctx.run`. Its response is the id of the child."""
@@ -26,18 +25,6 @@ def given_to(graph: Any, values: Any, key: Any) -> dict[str, Any]:
     if key is not None and (type(key) is not str or not key):
         raise InputError(f"key must be a string that is not empty, or None, got {key!r}")
     return dict(input_values(graph, values))
-
-
-def request_of(graph: Graph, given: Mapping[str, Any], key: str | None, *, encodes: bool) -> tuple[Any, ...]:
-    """Return the recorded arguments of `ctx.run`: a digest of the values if the store encodes, else the values."""
-    return graph.name or "", graph.structure_hash, digest_of(given) if encodes else dict(given), key
-
-
-def digest_of(given: Mapping[str, Any]) -> str:
-    """Return a digest of values. Raise EncodeError if one cannot be stored."""
-    blobs: dict[str, bytes] = {}
-    stored = stored_value({name: given[name] for name in sorted(given)}, at="values", blobs=blobs)
-    return f"sha256:{sha256(stored).hexdigest()}"
 
 
 def child_id(run_id: str, path: str, place: Place, key: str | None, number: int) -> str:

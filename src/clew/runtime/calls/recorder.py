@@ -28,7 +28,7 @@ from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, question_of
 from clew.runtime.crash_points import reach
 from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
-from clew.state import fingerprint, same
+from clew.state import same
 
 if TYPE_CHECKING:
     from clew.runtime.calls.host import RecordingHost
@@ -262,14 +262,11 @@ class Recorder:
 
     def _check(self, call: _PendingCall, value: Any, what: str) -> None:
         """Raise EncodeError in the node if a value cannot be stored."""
-        if self._session.writer.encodes:
-            try:
-                fingerprint(value, at=what)
-            except EncodeError as error:
-                where = (
-                    f"node {call.item.node.name!r} at {call.item.path}, call {place_text(call.scope.place)}"
-                )
-                raise EncodeError(f"{where} ({call.name!r}) cannot be recorded: {error}") from error
+        try:
+            self._session.writer.check(value, what)
+        except EncodeError as error:
+            where = f"node {call.item.node.name!r} at {call.item.path}, call {place_text(call.scope.place)}"
+            raise EncodeError(f"{where} ({call.name!r}) cannot be recorded: {error}") from error
 
     def _start(self, call: _PendingCall) -> tuple[Any, ...]:
         """Start a call; return () to make it, or a tuple with the response that a user gave for an ambiguous call."""

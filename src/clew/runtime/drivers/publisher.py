@@ -45,5 +45,5 @@ def publish(session: Session, item: Item, name: str, data: Any) -> int:
 
 def last_emitted(store: Store, run_id: str) -> int:
     """Return the number of the last published data of a run; 0 without any."""
-    last = store.last(run_id, PUBLISHED.name, "", LAST) if store.encodes else None
+    last = store.last(run_id, PUBLISHED.name, "", LAST)
     return 0 if last is None else int(last.n)

@@ -97,7 +97,6 @@ class Session(TimedHost):
         self._held: dict[str, tuple[float, float]] = {}  # path -> due time and delay of the next attempt
         self.writer = writer
         self._listeners = listeners
-        self._pending: list[Any] = []  # records from other threads, until the next flush
         self._new_events: list[Event] = []
         self._unsent: list[Event] = []  # until their records are in the store
         self._lock = threading.Lock()
@@ -177,7 +176,7 @@ class Session(TimedHost):
 
     async def _call_later(self, item: Item, attempt: int | None) -> Any:
         """Call the function of an async node with side effects after earlier records are durable."""
-        if self.settings.on_ambiguous != "retry" and self.writer.encodes:
+        if self.settings.on_ambiguous != "retry":
             given = await self.recorder.abegin(item)
             if given:
                 return given[0]
@@ -207,7 +206,7 @@ class Session(TimedHost):
 
         Returns () if the node is to be called, or a tuple with the value that a user gave for it.
         """
-        if self.settings.on_ambiguous != "retry" and self.writer.encodes:
+        if self.settings.on_ambiguous != "retry":
             given = self.recorder.begin(item)
             if given:
                 return given
@@ -314,12 +313,8 @@ class Session(TimedHost):
     # -- output -----------------------------------------------------------------------------------------
 
     def keep(self, entry: Any) -> None:
-        """Write a record, from any thread: to the writer, or for a memory store with the next flush."""
-        if self.writer.encodes:
-            self.writer.write([entry])
-            return
-        with self._lock:
-            self._pending.append(entry)
+        """Write a record, from any thread."""
+        self.writer.write([entry])
 
     def before_call(self) -> None:
         """Make earlier records durable, as configured, and check that this process owns the run. From any thread."""
@@ -334,10 +329,6 @@ class Session(TimedHost):
             except ClewError as error:
                 self.writer.fail(error)  # a node that catches it must not continue
                 raise
-        if self._pending:
-            with self._lock:
-                pending, self._pending[:] = list(self._pending), ()
-            self.writer.write(pending)
         self.writer.barrier()
 
     async def abefore_call(self) -> None:
@@ -365,7 +356,7 @@ class Session(TimedHost):
 
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
-        if kind == "emitted" and self.settings.publish and self.writer.encodes and item.live:
+        if kind == "emitted" and self.settings.publish and item.live:
             data["number"] = publish(self, item, **data)
         if self._listeners:
             about = {"node": item.node.name, **data}
@@ -383,7 +374,7 @@ class Session(TimedHost):
     def flush(self) -> None:
         """Pass the output of the machine to the log, the timers and the listeners."""
         outbox = self.machine.outbox
-        if self._pending or self._new_events:
+        if self._new_events:
             self._flush_all()
         elif outbox:
             if len(outbox) == 1 and type(outbox[0]) is SingleItemStep:
@@ -397,11 +388,7 @@ class Session(TimedHost):
 
     def _flush_all(self) -> None:
         outbox = self.machine.outbox
-        pending, notices, records = self._pending, [], []
-        if pending:
-            with self._lock:
-                records.extend(pending)
-                pending.clear()
+        notices, records = list[Notification](), list[Any]()
         for record in outbox:
             if isinstance(record, Notification):
                 notices.append(record)

@@ -29,6 +29,7 @@ from clew.runtime.handles.event_position import EventPosition
 from clew.runtime.handles.follower import EventStream, Follower
 from clew.runtime.handles.run_streams import RunStreams, StreamRequest
 from clew.runtime.inspection import RunInspection
+from clew.runtime.log.memory_reader import tail_of
 from clew.runtime.log.run_tail import RunTail
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
@@ -79,7 +80,7 @@ class RunHandles:
 
     def tail(self, run_id: str) -> RunTail:
         """Return the end of the log of a run."""
-        return RunTail(self.opener.runs, run_id)
+        return tail_of(self.opener.runs, run_id)
 
     def end(self, run_id: str) -> bool:
         """Cancel a run that is not here and has not ended. Raise RunOwnedError if another process executes it."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from clew.state import encode
+from clew.state import encode, stored_value
 
 Place = tuple[int, ...]
 """The numbers of the enclosing calls, from the outermost, and the number of the call."""
@@ -79,3 +79,10 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
 Recall = Callable[[str], Iterable[RecordedCall | CallIntent]]
 """A function that returns the recordings of an item, given its path."""
+
+
+def digest_of_values(values: Mapping[str, Any]) -> str:
+    """Return a digest of the values of a child. Raise EncodeError if one cannot be stored."""
+    blobs: dict[str, bytes] = {}
+    stored = stored_value({name: values[name] for name in sorted(values)}, at="values", blobs=blobs)
+    return f"sha256:{sha256(stored).hexdigest()}"

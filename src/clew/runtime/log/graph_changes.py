@@ -5,13 +5,15 @@ Both write nothing; the caller stores the record together with the answers of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from clew.engine.program import Program
 from clew.engine.working_state import WorkingState
 from clew.graph import Graph
 from clew.runtime.log.fingerprints import (
     changed_parts,
     conflict_rule,
-    description_of,
     is_made_with,
     kept_codes,
     structure_of,
@@ -51,15 +53,22 @@ def fill_defaults(log: RunLog, own: Program, program: Program) -> Filled:
 
 
 def accepted_changes(
-    log: RunLog, filled: Filled, graph: Graph, on_conflict: str, *, is_accepted: bool, encodes: bool
+    log: RunLog,
+    filled: Filled,
+    graph: Graph,
+    on_conflict: str,
+    describe: Callable[[Graph], tuple[Any, bytes]] | None,
 ) -> tuple[list[AcceptedChanges], dict[str, bytes]]:
-    """Return a record of the accepted changes, if any, and blobs to store with it."""
+    """Return a record of the accepted changes, if any, and blobs to store with it.
+
+    `describe` is given if the user accepts the graph; it returns the description of a graph.
+    """
     row = log.row
     structure, codes = structure_of(row), dict(row.codes)
     description, content = row.description, b""
-    if is_accepted:
+    if describe is not None:
         structure, codes = graph.structure_hash, kept_codes(graph, on_conflict)
-        description, content = description_of(graph) if encodes else (graph, b"")
+        description, content = describe(graph)
     elif filled:
         codes = kept_codes(graph, on_conflict)
     elif conflict_rule(codes, "error") != on_conflict:

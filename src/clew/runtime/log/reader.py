@@ -35,7 +35,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
-from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
+from clew.runtime.log.call_records import Recall
 from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.fingerprints import conflict_rule, described, is_made_with
 from clew.runtime.log.integrity import (
@@ -48,7 +48,7 @@ from clew.runtime.log.integrity import (
     missing_entries,
     unread_paths,
 )
-from clew.runtime.log.large_values import Blobs, fetched
+from clew.runtime.log.large_values import Blobs, blobs_of, fetched
 from clew.runtime.log.records import (
     ACCEPTED,
     CALL,
@@ -81,6 +81,7 @@ from clew.runtime.log.snapshots import (
 )
 from clew.runtime.log.state_cursor import StateCursor
 from clew.runtime.log.turns import Turn, turned
+from clew.runtime.log.verification import digest_at
 from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
 from clew.stores import LogEntry, RunRow, Store
@@ -116,9 +117,6 @@ class RunReader:
         """Return the graph to read a run with."""
         if self.graph is not None and is_made_with(row, self.graph):
             return self.graph
-        if not self.store.encodes:
-            kept: Graph = row.description
-            return kept
         found = self._skeletons.get(row.description)
         if found is None:
             try:
@@ -136,6 +134,10 @@ class RunReader:
         row = opened_row(self.store.row(run_id), classes=self.classes)
         if row.damage:
             raise StoreCorruptError(row.damage)
+        return self.run_of(row)
+
+    def run_of(self, row: RunRow) -> StoredRun:
+        """Return a run, given its row."""
         return StoredRun(self, row)
 
     def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
@@ -148,17 +150,11 @@ class RunReader:
 
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Return a function that looks up the recorded calls of an item, with `intents` also the call intents."""
-        if self.store.encodes:
-            reader = EntryDecoder(run_id, self.store.blob, classes=self.classes)
-            kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
-            return lambda path: [
-                reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)
-            ]
-        known: dict[str, list[RecordedCall | CallIntent]] = {}
-        for entry in self.store.entries(run_id):
-            if isinstance(entry, RecordedCall | CallIntent):
-                known.setdefault(entry.path, []).append(entry)
-        return lambda path: known.get(path, ())
+        reader = EntryDecoder(run_id, self.store.blob, classes=self.classes)
+        kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
+        return lambda path: [
+            reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)
+        ]
 
 
 class StoredRun:
@@ -187,14 +183,12 @@ class StoredRun:
     @cached_property
     def accepted(self) -> RunRow:
         """The row with the current graph of the run: the original one, or the last accepted one."""
-        if not self.store.encodes:
-            return self._in_memory().row
         last = self._last_accepted
         return self.row if last is None else with_accepted(self.row, last)
 
     @cached_property
     def _last_accepted(self) -> AcceptedChanges | None:
-        found = self.store.last(self._run_id, ACCEPTED.name, "", LAST) if self.store.encodes else None
+        found = self.store.last(self._run_id, ACCEPTED.name, "", LAST)
         last: AcceptedChanges | None = None if found is None else self._reader.record(found)
         return last
 
@@ -212,8 +206,6 @@ class StoredRun:
 
     def whole(self) -> RunLog:
         """Read the whole log."""
-        if not self.store.encodes:
-            return self._in_memory()
         entries = self.store.entries(self._run_id)
         start = self.start()
         chains = Chains(self._run_id, entries, start.step, start.digest)
@@ -225,8 +217,6 @@ class StoredRun:
 
     def log(self, upto: int | None = None) -> RunLog:
         """Read the part of the log that is needed to continue from the last state, or from S(upto)."""
-        if not self.store.encodes:
-            return self._in_memory()
         start, weight, since = self._near_the_end(upto)
         kinds = names_of(STEP, *_OF_RUN)
         entries = list(self.store.within(self._run_id, kinds, _OWN, after=start.step, upto=upto))
@@ -259,9 +249,6 @@ class StoredRun:
     def _raise(self, damage: Iterable[str]) -> None:
         for message in damage:
             raise StoreCorruptError(message)
-
-    def _in_memory(self) -> RunLog:
-        return read_log(self.row, self.row.start, self.store.entries(self._run_id), self._runs.on_conflict)
 
     def _check_unread(self, visits: dict[str, int], read: Iterable[LogEntry]) -> None:
         """Raise if an entry that is read only on demand, and that a resume may need, is missing or has a wrong name."""
@@ -324,14 +311,21 @@ class StoredRun:
             visits.update((name, visits.get(name, 0) + 1) for name in nodes)
         return found
 
+    def description(self) -> bytes:
+        """Return the stored description of the graph."""
+        return self.store.blob(self.row.description)
+
+    def exported(self, start: GraphState, blobs: Blobs) -> Sequence[LogEntry]:
+        """Return the entries of the run after its initial state, and add the blobs that they refer to."""
+        entries = self.store.entries(self._run_id, after=start.step, skip=_NO_RECORDS)
+        for entry in entries:
+            blobs.update(blobs_of(entry.body, self.store.blob))
+        return entries
+
     # -- states ------------------------------------------------------------------------------------------
 
     def state(self, step: int | None = None, *, fetched: bool = True) -> GraphState:
         """Read S(step), by default the last state. Without `fetched`, large values may be `Kept`."""
-        if not self.store.encodes:
-            log = self._in_memory()
-            chain = log.chain(self.program(log.start))
-            return chain.state(log.step_of(chain, step))
         upto = LAST if step is None else step
         base = [self.snapshot(upto, keeps=not fetched) or (self.start(), 0)]
         first = base[0][0].step
@@ -468,6 +462,10 @@ class StoredRun:
             raise StoreCorruptError(
                 f"run {self._run_id!r}: the state at step {step} is damaged ({error})"
             ) from error
+
+    def digest_at(self, step: int) -> str:
+        """Return the stored digest of S(step). Raise StoreCorruptError if the step is missing."""
+        return digest_at(self.store, self.row, step)
 
     def missing_snapshots(self) -> Iterator[tuple[LogEntry, Blobs]]:
         """Create the snapshots that were due after the last one and are missing."""

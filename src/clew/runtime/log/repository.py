@@ -18,6 +18,7 @@ from typing import Any
 
 from clew.engine.records import Failure
 from clew.engine.stops import Stops
+from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
@@ -38,9 +39,9 @@ from clew.runtime.log.stop_records import with_stops
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
-from clew.stores import RunRow, Store, ThreadMove
-from clew.stores.memory.store import NOWHERE
+from clew.stores import LogEntry, RunRow, Store, ThreadMove
 
+_LEASE = 30.0  # seconds; of an import
 _DEEP = 16  # length of a chain of forks at which the last one may get a snapshot
 _MORE = 8  # and it does if a fraction of 1/8 of its steps have been added since the last snapshot
 
@@ -48,13 +49,13 @@ _MORE = 8  # and it does if a fraction of 1/8 of its steps have been added since
 class RunRepository:
     """The runs of one graph in one store."""
 
+    keeps = True  # the store keeps runs
     child_of: tuple[str, str] | None = None  # of children: the run that contains them, and their place
 
     def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
-        self._keeps = store is not NOWHERE
 
     @cached_property
     def runs(self) -> RunReader:
@@ -82,8 +83,8 @@ class RunRepository:
         thread: ThreadMove | None = None,
         turn: Turn | None = None,
     ) -> int:
-        """Create a run and own it, if the store is shared between processes; return the fence."""
-        if not self._keeps:
+        """Create a run and own it; return the fence."""
+        if not self.keeps:
             return 0
         graph = self._graph
         assert graph is not None, "creating a run needs a graph"
@@ -103,11 +104,15 @@ class RunRepository:
         )
         if self.child_of is not None:
             row.child_of, row.place = self.child_of
-        if not self._store.encodes:
-            self._store.create(row, thread=thread)
-            return 0
+        return self._create(row, start, turn, at_once, owner=owner, lease=lease, wait=wait, thread=thread)
+
+    def _create(
+        self, row: RunRow, start: GraphState, turn: Turn | None, at_once: bool, **options: Any
+    ) -> int:
+        """Store a new run, given as a row that contains the graph and the state, with the options of `Store.create`."""
+        graph, parent = row.description, row.parent
         row.structure = graph.structure_hash
-        row.description, described = description_of(graph)
+        row.description, described = self.describe(graph)
         blobs: Blobs = {row.description: described}
         row.start_digest = start.digest
         if parent is None:
@@ -117,15 +122,17 @@ class RunRepository:
         else:
             row.start = stored_turn(parent, start, turn, blobs)
         reach("before-create")
-        fence = self._store_for(at_once).create(
-            row, blobs, owner=owner, lease=lease, wait=wait, thread=thread
-        )
+        fence = self._store_for(at_once).create(row, blobs, **options)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
             entry, _ = snapshot_entry(start, pieces)
-            self._store.append(run_id, [entry], fence, blobs=pieces)
+            self._store.append(row.run_id, [entry], fence, blobs=pieces)
         return fence
+
+    def describe(self, graph: Graph) -> tuple[Any, bytes]:
+        """Return what a row or a record stores as the description of a graph, and the blob that it refers to."""
+        return description_of(graph)
 
     def _is_deep(self, row: RunRow) -> bool:
         """Return whether a fork needs a snapshot, because it ends a long chain of forks without one."""
@@ -149,8 +156,6 @@ class RunRepository:
         owes: bool = False,
     ) -> LogWriter:
         """Return a writer for a new run; `owes` if it was created without waiting for the disk."""
-        if not self._store.encodes:
-            return LogWriter(self._store, run_id, fence)
         return LogWriter(
             self._store,
             run_id,
@@ -165,8 +170,6 @@ class RunRepository:
     def writer(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
         """Return a writer that appends to an existing log."""
         run_id = log.row.run_id
-        if not self._store.encodes:
-            return LogWriter(self._store, run_id, fence)
         digests = {prefix: known[-1] for prefix, known in log.digests.items()}
         return LogWriter(
             self._store,
@@ -197,16 +200,7 @@ class RunRepository:
         at_once: bool = False,
     ) -> None:
         """Store the status and failures of a run, and release it."""
-        if self._keeps:
-            self._update(
-                run_id,
-                status,
-                now,
-                failures,
-                fence,
-                release=self._store.encodes,
-                store=self._store_for(at_once),
-            )
+        self._update(run_id, status, now, failures, fence, release=True, store=self._store_for(at_once))
 
     def _store_for(self, at_once: bool) -> Store:
         """Return the store, or with `at_once` its variant that never waits."""
@@ -227,9 +221,7 @@ class RunRepository:
         release: bool,
         store: Store | None = None,
     ) -> None:
-        kept: Any = tuple(failures) or None
-        if self._store.encodes and failures:
-            kept = sealed_failures(failures)
+        kept = sealed_failures(failures) if failures else None
         reach("before-update")
         (store or self._store).update(
             run_id, status=status, updated=now, error=kept, fence=fence, release=release
@@ -237,9 +229,7 @@ class RunRepository:
         reach("after-update")
 
     def claim(self, run_id: str, owner: str, lease: float) -> int:
-        """Own a run, if the store is shared between processes; return the fence."""
-        if not self._store.encodes:
-            return 0
+        """Own a run; return the fence."""
         reach("before-claim")
         fence = self._store.claim(run_id, owner, lease=lease)
         reach("after-claim")
@@ -247,8 +237,41 @@ class RunRepository:
 
     def release(self, run_id: str, fence: int) -> None:
         """Release a run."""
-        if self._store.encodes:
-            self._store.release(run_id, fence)
+        self._store.release(run_id, fence)
+
+    def import_run(
+        self, row: RunRow, log: RunLog, graph: Graph, entries: Sequence[LogEntry], blobs: Blobs
+    ) -> None:
+        """Write a run with its whole log, atomically. The graph has no code."""
+        failures, row.failures = row.failures, ()
+        blobs = dict(blobs)
+        if row.parent is not None:
+            row.start = stored_fork(row.parent, log.start, blobs)
+        row.error = sealed_failures(failures) if failures else None
+        owner = fresh_owner()  # owned, so that no other process continues it yet
+        try:
+            fence = self._store.create(row, blobs, entries=entries, owner=owner, lease=_LEASE)
+            # The run is complete here. Snapshots make it fast to load; `close` stores the census.
+            for snapshot, pieces in self.runs.open(row.run_id).missing_snapshots():
+                self._store.append(row.run_id, [snapshot], fence, blobs=pieces)
+            self.close(row.run_id, fence, row.status, row.updated, failures)
+        except BaseException:
+            try:
+                self._take_back(row.run_id, owner)
+            except BaseException:  # another interrupt
+                self._take_back(row.run_id, owner)
+            raise
+
+    def _take_back(self, run_id: str, owner: str) -> None:
+        """Delete a run that was to be imported. An interrupt may have come at any instant: only the owner's name is
+        known. If that does not own it, the run is somebody else's, or is here and whole."""
+        try:
+            known = self._store.owner(run_id)
+            if known is not None and known.name == owner:
+                self._store.claim(run_id, owner, lease=_LEASE)
+                self._store.delete(run_id)
+        except UnknownRunError:
+            pass
 
 
 _process: tuple[int, str] = (0, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from clew.engine.records import Question, SingleItemStep, Step
+from clew.engine.records import Question, Step
 from clew.errors import StoreCorruptError
 from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.integrity import missing
@@ -43,19 +43,10 @@ class RunTail:
 
     def start(self) -> GraphState:
         """Return the initial state."""
-        run = self._runs.open(self._run_id)
-        if self._store.encodes:
-            return run.start()
-        start: GraphState = run.row.start
-        return start
+        return self._runs.open(self._run_id).start()
 
     def steps(self, row: RunRow, after: int, upto: int) -> list[Step]:
         """Return the steps of the run itself with ``after < number <= upto``, as far as they are stored."""
-        if not self._store.encodes:
-            records = self._store.entries(self._run_id)
-            own = [record for record in records if type(record) in (SingleItemStep, Step)]
-            steps = [record.step() if type(record) is SingleItemStep else record for record in own]
-            return [step for step in steps if not step.prefix and after < step.number <= upto]
         found = self._store.within(self._run_id, (STEP.name,), _OWN, after=after, upto=upto)
         for number, entry in enumerate(found, start=after + 1):
             if entry.n != number:
@@ -65,8 +56,6 @@ class RunTail:
 
     def emitted(self, row: RunRow, after: int) -> list[PublishedData]:
         """Return published data with a higher number."""
-        if not self._store.encodes:
-            return []
         last = self._store.last(self._run_id, PUBLISHED.name, "", LAST)
         if last is None or last.n <= after:
             return []
@@ -76,9 +65,7 @@ class RunTail:
 
     def questions(self) -> list[Question]:
         """Return the open questions."""
-        if self._store.encodes and not self._may_ask():
-            return []
-        return self._runs.open(self._run_id).log().questions
+        return self._runs.open(self._run_id).log().questions if self._may_ask() else []
 
     def _may_ask(self) -> bool:
         """Return whether a question has no answer; its item may have ended in another way."""

@@ -30,10 +30,9 @@ from clew.engine.records import FinishedItem, Outcome, Question, SingleItemStep,
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
-from clew.runtime.log.call_records import RecordedCall
+from clew.runtime.log.call_records import RecordedCall, digest_of_values
 from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.metrics import latency_of
 from clew.runtime.log.records import (
     JOURNAL,
     MOST_PUBLISHED,
@@ -44,7 +43,7 @@ from clew.runtime.log.records import (
     with_epoch,
 )
 from clew.runtime.log.snapshots import snapshot_entry
-from clew.state import GraphState
+from clew.state import GraphState, fingerprint
 from clew.stores import LogEntry, Statement, Store, WouldWait
 
 Durability = Literal["sync", "async", "exit"]
@@ -53,7 +52,7 @@ LONG = 0.01  # seconds after which a step is handed over even if the batch is no
 FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
 
-_NO_BLOBS: Mapping[str, bytes] = {}
+NO_BLOBS: Mapping[str, bytes] = {}
 
 
 class _Elsewhere:
@@ -68,7 +67,10 @@ Name = tuple[str, tuple[int, ...]]
 
 
 class LogWriter:
-    """Writes the log of one run. Without `encoder`, the store keeps the records themselves."""
+    """Writes the log of one run as encoded entries."""
+
+    waits = True  # whether closing may wait, or fail
+    records: list[Any] | None = None  # all written records, if the store keeps objects
 
     _background: BackgroundWriter | None = None
     _failure: BaseException | None = None  # nothing is written after it: the log would have a gap
@@ -82,8 +84,8 @@ class LogWriter:
         run_id: str,
         fence: int,
         *,
+        encoder: EntryEncoder,
         durability: Durability = "sync",
-        encoder: EntryEncoder | None = None,
         snapshot: Callable[[], GraphState] | None = None,
         snapshots: Callable[[], Iterable[tuple[LogEntry, Blobs]]] | None = None,
         weight: int = 0,
@@ -94,16 +96,12 @@ class LogWriter:
     ) -> None:
         self._store = store
         self._first: Any = store  # tries a write without waiting, before it is queued
-        self.records: list[Any] = []  # all written records, if they are not encoded
-        self._counted = [0, 0]  # number of records that were counted, and the latency of their steps
         self._run_id = run_id
         self._fence = fence
         self._encoder = encoder
         self.attached: dict[
             Name, Sequence[Statement]
         ] = {}  # executed in the transaction of the item's outcome
-        if encoder is None:
-            return
         self._lock = Lock()
         self._durability = durability
         self._snapshot = snapshot
@@ -121,33 +119,30 @@ class LogWriter:
     @property
     def often(self) -> int:
         """The number of steps that a driver's fast path may hand over together; 0 means any number."""
-        if self._encoder is None or self._durability == "exit":
-            return 0
-        return 1 if self._durability == "sync" else _TOGETHER
+        return {"exit": 0, "sync": 1, "async": _TOGETHER}[self._durability]
 
     @property
     def latency(self) -> int:
         """The total latency of all written steps, in microseconds."""
-        if self._encoder is not None:
-            return self._encoder.latency
-        done, latency = self._counted
-        self._counted = [len(self.records), latency + sum(map(latency_of, self.records[done:]))]
-        return self._counted[1]
+        return self._encoder.latency
 
-    @property
-    def encodes(self) -> bool:
-        """Whether records are encoded, so that each value needs an encoding."""
-        return self._encoder is not None
+    def check(self, value: Any, at: str) -> None:
+        """Raise EncodeError if a value cannot be stored."""
+        fingerprint(value, at=at)
+
+    def image_of(self, values: Mapping[str, Any]) -> Any:
+        """Return what a record stores about the values of a child: a digest. Raise EncodeError as `check` does."""
+        return digest_of_values(values)
 
     @property
     def refused(self) -> tuple[Step | FinishedItem, Outcome] | None:
         """The outcome that could not be encoded, and its record."""
-        return None if self._encoder is None else self._encoder.refused
+        return self._encoder.refused
 
     @property
     def is_lasting(self) -> bool:
         """Whether records reach the store before the run ends."""
-        return self._encoder is not None and self._durability != "exit"
+        return self._durability != "exit"
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Execute statements and roll them back; raise the error of the database."""
@@ -162,7 +157,7 @@ class LogWriter:
 
     def never_wait(self) -> None:
         """Make `write` return without waiting for the store from now on."""
-        if self._encoder is None or self._never_waits:
+        if self._never_waits:
             return
         self._never_waits = True
         try:
@@ -170,13 +165,9 @@ class LogWriter:
         except WouldWait:
             self._first = _Elsewhere()
 
-    def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = _NO_BLOBS) -> None:
+    def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Write records in order, with the blobs that they refer to."""
         encoder = self._encoder
-        if encoder is None:
-            self._store.append(self._run_id, records, self._fence)
-            self.records += records
-            return
         with self._lock:
             self._raise()
             if blobs:
@@ -414,8 +405,6 @@ class LogWriter:
 
     def close(self, *, at_once: bool = False) -> None:
         """Write everything that is left, and end the background writer."""
-        if self._encoder is None:
-            return
         if at_once and (self._late or not self.is_settled):
             raise WouldWait(self._run_id)
         self._is_closing = True

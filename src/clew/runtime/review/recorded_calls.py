@@ -12,11 +12,11 @@ from clew.engine.records import Question
 from clew.errors import ReplayMismatchError, ReplayMissingError
 from clew.graph import Graph
 from clew.runtime.calls.ambiguity import about, place_text
-from clew.runtime.calls.children import CHILD, digest_of, given_to
+from clew.runtime.calls.children import CHILD, given_to
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, now
 from clew.runtime.calls.scopes import Asking, Scope
-from clew.runtime.log.call_records import RecordedCall, Request
+from clew.runtime.log.call_records import RecordedCall, Request, digest_of_values
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.result import RunResult
 from clew.runtime.review.replay_report import Divergence, Kind
@@ -156,7 +156,9 @@ class ReplayHost(Host):
         run_id = recorded.response or self._children.find(self.run_id, place)
         was = {} if run_id is None else self._children.given(run_id)
         known = recorded.request[0][2]
-        if same(was, given) or (known == digest_of(given) if isinstance(known, str) else same(known, given)):
+        if same(was, given) or (
+            known == digest_of_values(given) if isinstance(known, str) else same(known, given)
+        ):
             return
         message = f"node {item.node.name!r} at {item.path} gives other values to its child at {place}"
         diff = difference(was, given)

@@ -24,21 +24,19 @@ from typing import Any
 
 from clew.engine.program import program_of
 from clew.error_text import line_of
-from clew.errors import CheckpointError, ClewError, StoreCorruptError, UnknownRunError
+from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
-from clew.runtime.log.codec import EntryDecoder, EntryEncoder
-from clew.runtime.log.fingerprints import described, description_of
+from clew.runtime.log.codec import EntryDecoder
+from clew.runtime.log.fingerprints import described
 from clew.runtime.log.integrity import Chains
-from clew.runtime.log.large_values import Blobs, blobs_of
-from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import PUBLISHED, SNAPSHOT, with_epoch
-from clew.runtime.log.repository import RunRepository, fresh_owner
+from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.memory_reader import reader_of
+from clew.runtime.log.records import with_epoch
+from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.run_log import RunLog, read_log
-from clew.runtime.log.run_rows import sealed_failures
 from clew.runtime.log.snapshots import decode_fork, read_start, stored_fork, stored_start
 from clew.runtime.log.stored_errors import failure_of
-from clew.runtime.log.verification import check_log, digest_at
-from clew.runtime.log.writer import LogWriter
+from clew.runtime.log.verification import check_log
 from clew.runtime.review.document_format import (
     FORMAT,
     Document,
@@ -62,22 +60,19 @@ from clew.runtime.review.json_documents import (
     time_json,
 )
 from clew.state import GraphState, decode, encode
-from clew.stores import LogEntry, RunRow, Statement, Store
+from clew.stores import LogEntry, RunRow, Store
 
 _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
 """The columns of a row that a document contains unchanged."""
 
-_LEASE = 30.0  # seconds
-
 
 def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = False) -> Json:
     """Return a run as a document; with `latest`, its readable part has only the last checkpoint."""
-    run = RunReader(None, store, on_conflict).open(run_id)
+    run = reader_of(None, store, on_conflict).open(run_id)
     log = run.whole()
     row, blobs = log.row, Blobs()
     start = stored_start(log.start, blobs)
-    description = store.blob(row.description) if store.encodes else description_of(run.graph)[1]
-    entries = _entries(store, log, start, blobs)
+    description, entries = run.description(), run.exported(log.start, blobs)
     log = _read(row, log.start, entries, blobs)  # as an import reads it: written times are rounded
     failures = [failure_json(failure) for failure in row.failures]
     extra: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
@@ -111,10 +106,10 @@ def import_run(store: Store, repository: RunRepository, document: Mapping[str, A
             f"this document cannot be imported ({line_of(error)}); export the run again"
         ) from error
     run_id = found[0][0].row.run_id
-    _store_run(store, repository, *found[0])
+    _store_run(repository, *found[0])
     try:
         for child in found[1:]:
-            _store_run(store, repository, *child)
+            _store_run(repository, *child)
     except BaseException:
         store.delete(run_id)  # with the children that were imported so far
         raise
@@ -176,46 +171,6 @@ def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Ma
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
-
-
-class _EntryCollector:
-    """Takes the place of a store, and collects the entries that an encoding store would contain."""
-
-    def __init__(self) -> None:
-        self.entries: dict[tuple[str, str, int], LogEntry] = {}
-        self.blobs: dict[str, bytes] = {}
-
-    def append(
-        self,
-        run_id: str,
-        entries: Sequence[LogEntry],
-        fence: int,
-        *,
-        drop: Sequence[tuple[str, str, int]] = (),
-        blobs: Mapping[str, bytes] = {},
-        statements: Sequence[Statement] = (),
-        wait: bool = True,
-    ) -> None:
-        """Add and drop entries; a log has no statements."""
-        self.entries.update((entry.name, entry) for entry in entries)
-        for name in drop:
-            self.entries.pop(name, None)
-        self.blobs.update(blobs)
-
-
-def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[LogEntry]:
-    """Return the encoded entries of a run, and add the blobs that they refer to."""
-    run_id = log.row.run_id
-    if not store.encodes:
-        collector = _EntryCollector()
-        encoder = EntryEncoder({"": log.start.digest}, log.row.created)
-        LogWriter(collector, run_id, 0, encoder=encoder).write(store.entries(run_id))  # type: ignore[arg-type]
-        blobs.update(collector.blobs)
-        return sorted(collector.entries.values(), key=lambda entry: entry.name)
-    found = store.entries(run_id, after=log.start.step, skip=(PUBLISHED.name, SNAPSHOT.name))
-    for entry in found:
-        blobs.update(blobs_of(entry.body, store.blob))
-    return found
 
 
 def _readable(graph: Graph, log: RunLog, failures: Sequence[Json], *, latest: bool) -> Json:
@@ -321,65 +276,25 @@ def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, 
 
 
 def _store_run(
-    store: Store,
     repository: RunRepository,
     log: RunLog,
     graph: Graph,
     entries: Sequence[LogEntry],
     blobs: Blobs,
 ) -> None:
-    """Write a run atomically."""
-    row, run_id = log.row, log.row.run_id
-    failures, row.failures = row.failures, ()
-    row.parent = row.parent if _has_parent(store, repository, row, log.start) else None
+    """Write a run, as a fork if its parent is in the store with the same state."""
+    row = log.row
+    row.parent = row.parent if _has_parent(repository, row, log.start) else None
     row.parent_step = None if row.parent is None else row.parent_step
-    if not store.encodes:
-        classes = repository.runs.classes
-        reader = EntryDecoder(run_id, _lookup(blobs), row.created, classes=classes)
-        row.start = read_start(row.start, row.start_digest, _lookup(blobs), classes=classes)
-        row.error, row.description = failures or None, graph
-        store.create(row, entries=[reader.record(entry) for entry in entries])
-        return
-    all_blobs = dict(blobs)
-    if row.parent is not None:
-        row.start = stored_fork(row.parent, log.start, all_blobs)
-    row.error = sealed_failures(failures) if failures else None
-    owner = fresh_owner()  # owned, so that no other process continues it yet
-    try:
-        fence = store.create(row, all_blobs, entries=entries, owner=owner, lease=_LEASE)
-        # The run is complete here. Snapshots make it fast to load; `close` stores the census.
-        for snapshot, pieces in repository.runs.open(run_id).missing_snapshots():
-            store.append(run_id, [snapshot], fence, blobs=pieces)
-        repository.close(run_id, fence, row.status, row.updated, failures)
-    except BaseException:
-        try:
-            _take_back(store, run_id, owner)
-        except BaseException:  # another interrupt
-            _take_back(store, run_id, owner)
-        raise
+    repository.import_run(row, log, graph, entries, blobs)
 
 
-def _take_back(store: Store, run_id: str, owner: str) -> None:
-    """Delete a run that was to be imported. An interrupt may have come at any instant: only the owner's name is known.
-    If that does not own it, the run is somebody else's, or is here and whole."""
-    try:
-        known = store.owner(run_id)
-        if known is not None and known.name == owner:
-            store.claim(run_id, owner, lease=_LEASE)
-            store.delete(run_id)
-    except UnknownRunError:
-        pass
-
-
-def _has_parent(store: Store, repository: RunRepository, row: RunRow, start: GraphState) -> bool:
+def _has_parent(repository: RunRepository, row: RunRow, start: GraphState) -> bool:
     """Return whether the parent of a fork is in the store with the same state."""
     if row.parent is None or row.parent_step is None:
         return False
     try:
-        if store.encodes:
-            before = digest_at(store, store.row(row.parent), row.parent_step)
-        else:
-            before = repository.runs.open(row.parent).state(row.parent_step).digest
+        before = repository.runs.open(row.parent).digest_at(row.parent_step)
     except (ClewError, IndexError):
         return False
     return decode_fork(stored_fork(row.parent, start, {})).digest(before) == row.start_digest

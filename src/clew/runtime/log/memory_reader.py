@@ -1,0 +1,149 @@
+"""Reads runs of a store that keeps objects: the memory store.
+
+The log of such a run consists of the records themselves, and its row holds the initial state and the graph. So nothing
+is decoded or verified, and a run is always read whole. `reader_of` and `tail_of` choose between this and the reading of
+encoded runs (``clew.runtime.log.reader``); no other code distinguishes the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from clew.engine.records import Question, SingleItemStep, Step
+from clew.graph import Graph
+from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
+from clew.runtime.log.codec import EntryEncoder
+from clew.runtime.log.fingerprints import description_of, is_made_with
+from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.run_log import RunLog, read_log
+from clew.runtime.log.run_tail import RunTail
+from clew.runtime.log.writer import LogWriter
+from clew.state import GraphState
+from clew.stores import LogEntry, RunRow, Statement, Store
+
+
+def reader_of(graph: Graph | None, store: Store, on_conflict: str) -> RunReader:
+    """Return the reader for the runs of a store."""
+    return (RunReader if store.encodes else MemoryReader)(graph, store, on_conflict)
+
+
+def tail_of(runs: RunReader, run_id: str) -> RunTail:
+    """Return the end of the log of a run."""
+    return (MemoryTail if isinstance(runs, MemoryReader) else RunTail)(runs, run_id)
+
+
+class MemoryReader(RunReader):
+    """Opens runs that consist of objects."""
+
+    def graph_of(self, row: RunRow) -> Graph:
+        """Return the graph to read a run with."""
+        if self.graph is not None and is_made_with(row, self.graph):
+            return self.graph
+        kept: Graph = row.description
+        return kept
+
+    def run_of(self, row: RunRow) -> MemoryRun:
+        """Return a run, given its row."""
+        return MemoryRun(self, row)
+
+    def recall(self, run_id: str, *, intents: bool) -> Recall:
+        """Return a function that looks up the recorded calls of an item."""
+        known: dict[str, list[RecordedCall | CallIntent]] | None = None
+
+        def recall(path: str) -> Sequence[RecordedCall | CallIntent]:
+            nonlocal known
+            if known is None:
+                known = {}
+                for record in self.store.entries(run_id):
+                    if isinstance(record, RecordedCall | CallIntent):
+                        known.setdefault(record.path, []).append(record)
+            return known.get(path, ())
+
+        return recall
+
+
+class MemoryRun(StoredRun):
+    """A run whose row and log consist of objects."""
+
+    @cached_property
+    def accepted(self) -> RunRow:
+        """The row with the current graph of the run."""
+        return self.whole().row
+
+    def whole(self) -> RunLog:
+        """Return the log."""
+        return read_log(self.row, self.row.start, self.store.entries(self.row.run_id), self._runs.on_conflict)
+
+    def log(self, upto: int | None = None) -> RunLog:
+        """Return the log."""
+        return self.whole()
+
+    def start(self) -> GraphState:
+        """Return the initial state."""
+        start: GraphState = self.row.start
+        return start
+
+    def state(self, step: int | None = None, *, fetched: bool = True) -> GraphState:
+        """Return S(step), by default the last state."""
+        log = self.whole()
+        chain = log.chain(self.program(log.start))
+        return chain.state(log.step_of(chain, step))
+
+    def digest_at(self, step: int) -> str:
+        """Return the digest of S(step)."""
+        return self.state(step).digest
+
+    def description(self) -> bytes:
+        """Encode the description of the graph."""
+        return description_of(self.graph)[1]
+
+    def exported(self, start: GraphState, blobs: Blobs) -> Sequence[LogEntry]:
+        """Encode the log, and add the blobs that the entries refer to."""
+        run_id, collector = self.row.run_id, _EntryCollector()
+        encoder = EntryEncoder({"": start.digest}, self.row.created)
+        writer = LogWriter(collector, run_id, 0, encoder=encoder)  # type: ignore[arg-type]
+        writer.write(self.store.entries(run_id))
+        blobs.update(collector.blobs)
+        return sorted(collector.entries.values(), key=lambda entry: entry.name)
+
+
+class MemoryTail(RunTail):
+    """The end of a log that consists of objects."""
+
+    def steps(self, row: RunRow, after: int, upto: int) -> list[Step]:
+        """Return the steps of the run itself with ``after < number <= upto``."""
+        records = self._store.entries(self._run_id)
+        own = [record for record in records if type(record) in (SingleItemStep, Step)]
+        steps = [record.step() if type(record) is SingleItemStep else record for record in own]
+        return [step for step in steps if not step.prefix and after < step.number <= upto]
+
+    def questions(self) -> list[Question]:
+        """Return the open questions."""
+        return self._runs.open(self._run_id).log().questions
+
+
+class _EntryCollector:
+    """Takes the place of a store, and collects the entries that it would contain."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, str, int], LogEntry] = {}
+        self.blobs: dict[str, bytes] = {}
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[LogEntry],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
+        wait: bool = True,
+    ) -> None:
+        """Add and drop entries; a log has no statements."""
+        self.entries.update((entry.name, entry) for entry in entries)
+        for name in drop:
+            self.entries.pop(name, None)
+        self.blobs.update(blobs)
