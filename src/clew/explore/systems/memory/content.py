@@ -18,6 +18,7 @@ from clew.explore.systems.version_tokens import TokenSystem, Version
 from clew.state.codec import decode, encode
 
 SHOWN = 100  # larger collections are shown as their count and digest
+SHORT = 256  # bytes of packed content that identify a state without being hashed
 OVERHEAD = 512  # bytes of a checkpoint in addition to new content
 
 
@@ -77,7 +78,8 @@ class MemorySystem(TokenSystem[Version], Generic[Version]):
     def observe(self) -> Observation:
         now = self._now
         if self._observed is None or self._observed[0] is not now:
-            digest = sha256(self._packed(now)).digest()
+            packed = self._packed(now)
+            digest = packed if len(packed) <= SHORT else sha256(packed).digest()
             self._observed = (now, Observation(self._system, self._shown(now, digest), {}, digest))
         return self._observed[1]
 
