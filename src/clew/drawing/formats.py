@@ -27,7 +27,7 @@ def draw(graph: Graph, format: str = "mermaid") -> str:
 
 
 def writer_of(format: str, error: type[ClewError]) -> Callable[[Picture], str]:
-    """Return the function that writes a picture in a format; raise this error if there is none."""
+    """Return the function that writes a picture in a format; raise this error for an unknown one."""
     write = _FORMATS.get(format)
     if write is None:
         raise error(f"unknown drawing format {format!r}; use {', '.join(map(repr, _FORMATS))}")
