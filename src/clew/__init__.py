@@ -10,7 +10,7 @@ The layers, lowest first. Imports only point down::
     engine      2  the pure state machine: what runs next, merging, lookahead; no clock, no I/O
     runtime     3  the Engine and its drivers (blocking, asyncio): durability, recorded calls, replay, reuse
     explore     4  exploration of every reachable state; checks of workflows; systems that can roll back
-    cli         5  the command line
+    cli         5  the command line, one module for each command
     testing        a virtual clock, completion in any order, the conformance suite
     pytest_plugin  recorded runs as regression tests
 """

@@ -9,7 +9,7 @@ from typing import Annotated, TypedDict
 import pytest
 
 from clew import Engine, Graph, Send, node, route
-from clew.cli.commands.inspecting import items_text
+from clew.cli.commands.show import items_text
 from tests.cli.command import Folder
 
 

@@ -59,6 +59,7 @@ cli/output
 cli/plugins
 cli/values cli/options cli/dependency_graphs
 cli/run_output
+cli/derived_runs
 cli/commands
 cli/app
 cli

@@ -1,4 +1,4 @@
-"""The command line: ``clew run flow:graph``.
+"""The command line: ``clew run flow:graph``, with one module for each command.
 
 A command parses its arguments, calls the public API of the library and prints the result:
 

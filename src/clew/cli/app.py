@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 import clew
-from clew.cli.commands import computing, doctor, exploring, inspecting, keeping, replay, running
+from clew.cli.commands import (
+    check,
+    diff,
+    doctor,
+    explain,
+    explore,
+    export,
+    fork,
+    graph,
+    import_,
+    invalidate,
+    prune,
+    pull,
+    replay,
+    rerun,
+    resume,
+    run,
+    runs,
+    set_,
+    show,
+    update,
+    why,
+)
 from clew.cli.output import CommandError, remember_option, report_error, show_warnings
 from clew.cli.plugins import command_names, load_plugins, missing
 from clew.error_text import line_of
@@ -64,31 +85,30 @@ RUN is the id of a run or the beginning of one. The store is a SQLite file or a 
 CLEW_STORE, or clew.db in the current directory.""",
 )
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "run": running.run,
-    "resume": running.resume,
-    "replay": replay.replay,
-    "fork": running.fork,
-    "rerun": running.rerun,
-    "runs": inspecting.runs,
-    "show": inspecting.show,
-    "update": running.update,
-    "why": inspecting.why,
-    "diff": inspecting.diff,
-    "export": keeping.export,
-    "import": keeping.import_run,
-    "prune": keeping.prune,
-    "doctor": doctor.doctor,
-    "graph": exploring.graph,
-    "explore": exploring.explore,
-    "check": exploring.check,
-    "pull": computing.pull,
-    "set": computing.set_,
-    "invalidate": computing.invalidate,
-    "explain": computing.explain,
-}
-for name, function in COMMANDS.items():
-    app.command(name)(function)
+for verb in (
+    run,
+    resume,
+    replay,
+    fork,
+    rerun,
+    runs,
+    show,
+    update,
+    why,
+    diff,
+    export,
+    import_,
+    prune,
+    doctor,
+    graph,
+    explore,
+    check,
+    pull,
+    set_,
+    invalidate,
+    explain,
+):
+    verb.register(app)
 
 
 def _version(value: bool) -> None:

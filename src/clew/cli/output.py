@@ -159,14 +159,6 @@ def say_json(data: Any) -> None:
     print(json_text(data, indent=2))
 
 
-def say_as(as_json: bool, data: Any, text: object) -> None:
-    """Print data as JSON, or text."""
-    if as_json:
-        say_json(data)
-    else:
-        say(text)
-
-
 def json_text(data: Any, *, indent: int | None = None) -> str:
     """Return data as JSON. Unsafe characters are JSON escapes, so parsing gives the same data."""
     written = json.dumps(data, indent=indent, ensure_ascii=False)

@@ -16,13 +16,10 @@ from clew import Engine, RunResult
 from clew.cli.output import CommandError, command, count, plain, plain_values, say_json, say_line, say_values
 from clew.engine.records import Failure
 from clew.error_text import line_of
-from clew.errors import EncodeError, StoreCorruptError, StoreUnavailableError
+from clew.errors import EncodeError, StoreUnavailableError
 from clew.runtime.events import Listener
-from clew.runtime.log.run_rows import opened_row
 from clew.runtime.progress import showing
-from clew.runtime.review.json_documents import error_json, failure_json, time_json
-from clew.stores import RunRow, Store
-from clew.stores.protocol import LAST, OWN_STEP
+from clew.runtime.review.json_documents import error_json, failure_json
 
 Make = Callable[[tuple[Listener, ...]], Engine]
 Drive = Callable[[Engine], RunResult]
@@ -66,32 +63,6 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
     else:
         say_result(result)
     return 0 if result.status in ("completed", "waiting", "paused") and result.error is None else 1
-
-
-def row_json(store: Store, row: RunRow) -> dict[str, Any]:
-    """Return a run as JSON data."""
-    row = opened_row(row)
-    error = StoreCorruptError(row.damage) if row.damage else row.error
-    last = None
-    if not row.damage:
-        try:
-            last = store.last(row.run_id, OWN_STEP, "", LAST)
-        except StoreCorruptError as damage:
-            error = damage
-    return {
-        "run_id": row.run_id,
-        "status": row.status,
-        "steps": last.n if last is not None else row.parent_step or 0,
-        "graph": row.graph,
-        "target": row.target,
-        "created": time_json(row.created),
-        "updated": time_json(row.updated),
-        "parent": row.parent,
-        "parent_step": row.parent_step,
-        "child_of": row.child_of,
-        "place": row.place,
-        "error": None if error is None else error_json(error),
-    }
 
 
 def result_json(result: RunResult) -> dict[str, Any]:

@@ -86,8 +86,3 @@ def read_values(pairs: Sequence[str] | None, file: str | None = None) -> dict[st
             )
         values[name] = read_json(text, name)
     return values
-
-
-def step_of(text: str | None) -> int | str | None:
-    """Return a step as typed: a number or a label."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else text

@@ -1,4 +1,4 @@
-"""The commands, grouped by what they work on."""
+"""The commands, one module each."""
 
 from __future__ import annotations
 

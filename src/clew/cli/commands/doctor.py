@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import typer
+
 from clew.cli.options import JsonOption, StoreOption, graph_option, store_at
 from clew.cli.output import CommandError, command, count, say_json, say_line
 from clew.errors import StoreCorruptError
 from clew.runtime.log.verification import problems
 from clew.stores import RunRow, Store
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("doctor")(doctor)
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:

@@ -13,6 +13,11 @@ from clew.graph import Graph
 from clew.runtime.loader import load_graph
 
 
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("replay")(replay)
+
+
 def replay(
     run: Annotated[
         str | None,

@@ -1,138 +1,19 @@
-"""The commands about graphs and systems without runs: ``graph``, ``explore`` and ``check``."""
+"""``clew check``: explore every schedule and every fault of a graph."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import typer
 
 from clew.cli.options import JsonOption
-from clew.cli.output import CommandError, note, report_error, say, say_as, say_json
-from clew.cli.values import ValuesArgument, ValuesFile, read_values
-from clew.errors import ExplorationAborted
-from clew.runtime.loader import load_graph
+from clew.cli.output import CommandError, note, say, say_json
+from clew.cli.values import ValuesArgument, read_values
 
 
-def graph(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to show: flow:graph is `graph` in flow.py.")
-    ],
-    form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Output format: text, mermaid, dot or svg.")
-    ] = "text",
-    as_json: JsonOption = False,
-) -> int:
-    """Describe or draw a graph.
-
-    \b
-    Examples:
-      clew graph flow:graph
-      clew graph flow:graph --format svg > flow.svg
-    """
-    loaded = load_graph(target)
-    if as_json:
-        say_json(loaded.describe(json=True))
-    elif form == "text":
-        say(loaded.describe())
-    elif form in ("mermaid", "dot", "svg"):
-        say(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
-    else:
-        raise CommandError(f"unknown format {form!r}", "use text, mermaid, dot or svg")
-    return 0
-
-
-def explore(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:AGENT", help="Agent to run: shop:agent is `agent` in shop.py.")
-    ],
-    reports: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            help="Write a report: .html, .json, .xml (JUnit), .md or .dot. Can be repeated.",
-        ),
-    ] = None,
-    max_steps: Annotated[
-        int | None,
-        typer.Option("--max-steps", metavar="N", help="Run at most N actions. [default: no limit]", min=0),
-    ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="STORE",
-            help="Record progress in this store and continue an interrupted exploration. [default: none]",
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-) -> int:
-    """Explore every state that a system can reach.
-
-    Run every action in every state and check the invariants.
-
-    A clew.explore.Agent defines the actions and the invariants. The exit code is 0 without violations, and 1 with
-    violations or if the exploration was aborted.
-
-    \b
-    Examples:
-      clew explore shop:agent
-      clew explore shop:agent --report shop.html --report shop.xml
-      clew explore shop:agent --max-steps 5000 --store explore.db
-    """
-    from clew.explore.agent import Agent
-    from clew.explore.reports import check_report_path
-    from clew.runtime.loader import load_target
-
-    for report in reports or ():
-        check_report_path(report)  # before the exploration, which may take hours
-    agent = load_target(target, Agent, "agent", "shop")
-    if max_steps is not None:
-        agent.max_steps = max_steps
-    if store is not None:
-        agent.store = store
-    aborted: ExplorationAborted | None = None
-    try:
-        result: Any = agent.explore()
-    except ExplorationAborted as error:
-        aborted, result = error, error.result
-        if result is None:
-            raise
-    except KeyboardInterrupt:
-        report_error(*_interrupted(agent))
-        raise
-    if aborted is None:
-        _close_systems(agent.world)
-    for report in reports or ():
-        result.save(report)
-    say_as(as_json, result.to_dict(), result)
-    for report in reports or ():
-        note(f"wrote {report}")
-    if aborted is not None:
-        report_error(str(aborted), "the results so far are above")
-    return 1 if result.violations or aborted is not None else 0
-
-
-def _close_systems(world: Any) -> None:
-    """Close the systems, which removes triggers and the like from them."""
-    for name, system in world.systems.items():
-        close = getattr(system, "close", None)
-        if callable(close):
-            try:
-                close()
-            except Exception as error:
-                note(f"system {name!r} could not be closed: {error}")
-
-
-def _interrupted(agent: Any) -> tuple[str, str]:
-    """Return the message and the hint after Ctrl-C."""
-    world = "could not be restored" if agent.world.poisoned else "is in its initial state"
-    hint = (
-        "run it with --store FILE to make it resumable"
-        if agent.store is None
-        else "run the command again to resume"
-    )
-    return f"interrupted; the world {world}", hint
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("check")(check)
 
 
 def check(
@@ -143,7 +24,12 @@ def check(
         ),
     ],
     values: ValuesArgument = None,
-    file: ValuesFile = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
+        ),
+    ] = None,
     invariants: Annotated[
         list[str] | None,
         typer.Option(
@@ -218,7 +104,10 @@ def check(
     result = made.run()
     for name in report or ():
         result.save(name)
-    say_as(as_json, result.to_dict(), result)
+    if as_json:
+        say_json(result.to_dict())
+    else:
+        say(result)
     for name in report or ():
         note(f"wrote {name}")
     return 0 if result.ok else 1

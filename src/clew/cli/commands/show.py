@@ -1,96 +1,29 @@
-"""The commands that look at runs: ``runs``, ``show``, ``why`` and ``diff``."""
+"""``clew show``: show the steps of a run, or one of its states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
 from clew import Checkpoint
+from clew.cli.commands.fork import step_of
+from clew.cli.commands.runs import row_json
 from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
-from clew.cli.output import (
-    CommandError,
-    count,
-    local_time,
-    one_line,
-    plain,
-    say,
-    say_as,
-    say_json,
-    say_line,
-    say_table,
-    say_values,
-)
-from clew.cli.run_output import row_json, say_failures
-from clew.cli.values import step_of
+from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
+from clew.cli.run_output import say_failures
 from clew.error_text import line_of
 from clew.errors import UnknownRunError
-from clew.runtime.log.run_rows import STATUSES, opened_row
+from clew.runtime.log.run_rows import opened_row
 from clew.runtime.review.json_documents import checkpoint_json
 
-
-def runs(
-    status: Annotated[
-        str | None,
-        typer.Option(
-            "--status", metavar="STATUS", help=f"List only runs with this status: {', '.join(STATUSES)}."
-        ),
-    ] = None,
-    children: Annotated[
-        bool, typer.Option("--children", help="Also list children: runs that a node of another run started.")
-    ] = False,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> int:
-    """List the runs in the store, oldest first.
-
-    \b
-    Examples:
-      clew runs
-      clew runs --status failed --json
-      clew runs --children
-    """
-    if status is not None and status not in STATUSES:
-        raise CommandError(f"unknown status {status!r}", f"use one of {', '.join(STATUSES)}")
-    with store_at(store) as opened:
-        rows = opened.rows(status, of=None if children else "")
-        found = [row_json(opened, row) for row in rows]
-        times = [local_time(row.updated) for row in rows]
-    if as_json:
-        say_json(found)
-    elif not found:
-        say("no runs" if status is None else f"no runs with status {status}")
-    else:
-        say_table(
-            ("run", "status", "steps", "changed", "graph", ""),
-            [
-                (
-                    row["run_id"],
-                    row["status"],
-                    str(row["steps"]),
-                    time,
-                    row["target"] or row["graph"],
-                    _remark(row),
-                )
-                for row, time in zip(found, times)
-            ],
-        )
-    return 0
-
-
-def _remark(row: dict[str, Any]) -> str:
-    if row["error"] is not None:
-        return str(
-            row["error"]["type"].rpartition(":")[2] + ": " + row["error"]["message"].partition("\n")[0]
-        )
-    if row["child_of"] is not None:
-        return f"child of {row['child_of']} at {row['place']}"
-    return f"fork of {row['parent']} at step {row['parent_step']}" if row["parent"] is not None else ""
-
-
 _ITEMS = 40  # columns for the items of a step
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("show")(show)
 
 
 def show(
@@ -238,78 +171,3 @@ def _say_state(checkpoint: Checkpoint) -> None:
         say_line(f"{call.path} called {call.name}({asked}) -> {came}")
     following = [item.path for item in checkpoint.frontier]
     say_line(f"next: {items_text(following) or 'nothing'}")
-
-
-def why(
-    run: RunArgument,
-    value: Annotated[str, typer.Argument(metavar="NAME", help="Name of a value or a node.")],
-    path: PathOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> int:
-    """Explain why a node ran, or which node wrote a value.
-
-    \b
-    Examples:
-      clew why flow-1a2b3c answer
-      clew why flow-1a2b3c answer --path 'ask#0!0'
-    """
-    with store_at(store) as opened:
-        row = find_run(opened, run)
-        found = inspector(opened).why(row.run_id, value, path=path)
-    say_as(as_json, msgspec.to_builtins(found), found)
-    return 0
-
-
-def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="Id of the first run, or the beginning of one.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Id of the second run, or the beginning of one.")],
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> int:
-    """Show the first step where two runs differ.
-
-    \b
-    Examples:
-      clew diff flow-1a2b3c what-if
-
-    A fork is compared with its parent from the step of the fork. The exit code is 0 also if the runs differ.
-    """
-    from clew.runtime.review.run_diff import MISSING, RunDiff
-
-    def changes(found: Any) -> list[dict[str, Any]]:
-        return [
-            {"name": c.name}
-            | ({"old": plain(c.old)} if c.old is not MISSING else {})
-            | ({"new": plain(c.new)} if c.new is not MISSING else {})
-            for c in found
-        ]
-
-    def tree(found: RunDiff) -> dict[str, Any]:
-        return {
-            "a": found.a,
-            "b": found.b,
-            "same": not found,
-            "common": found.common,
-            "since": found.since,
-            "steps": [
-                {
-                    "step": step.step,
-                    "values": changes(step.values),
-                    "items": [
-                        {"path": item.path, "only_in": item.only_in, "changes": changes(item.changes)}
-                        for item in step.items
-                    ],
-                }
-                for step in found.steps
-            ],
-            "values": changes(found.values),
-            "status": list(found.status),
-            "ends": list(found.ends),
-        }
-
-    with store_at(store) as opened:
-        one, other = find_run(opened, a), find_run(opened, b)
-        found = inspector(opened).diff(one.run_id, other.run_id)
-    say_as(as_json, tree(found), found)
-    return 0

@@ -1,0 +1,72 @@
+"""``clew diff``: show where two runs differ."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from clew.cli.options import JsonOption, StoreOption, find_run, inspector, store_at
+from clew.cli.output import plain, say, say_json
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("diff")(diff)
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="Id of the first run, or the beginning of one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Id of the second run, or the beginning of one.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show the first step where two runs differ.
+
+    \b
+    Examples:
+      clew diff flow-1a2b3c what-if
+
+    A fork is compared with its parent from the step of the fork. The exit code is 0 also if the runs differ.
+    """
+    from clew.runtime.review.run_diff import MISSING, RunDiff
+
+    def changes(found: Any) -> list[dict[str, Any]]:
+        return [
+            {"name": c.name}
+            | ({"old": plain(c.old)} if c.old is not MISSING else {})
+            | ({"new": plain(c.new)} if c.new is not MISSING else {})
+            for c in found
+        ]
+
+    def tree(found: RunDiff) -> dict[str, Any]:
+        return {
+            "a": found.a,
+            "b": found.b,
+            "same": not found,
+            "common": found.common,
+            "since": found.since,
+            "steps": [
+                {
+                    "step": step.step,
+                    "values": changes(step.values),
+                    "items": [
+                        {"path": item.path, "only_in": item.only_in, "changes": changes(item.changes)}
+                        for item in step.items
+                    ],
+                }
+                for step in found.steps
+            ],
+            "values": changes(found.values),
+            "status": list(found.status),
+            "ends": list(found.ends),
+        }
+
+    with store_at(store) as opened:
+        one, other = find_run(opened, a), find_run(opened, b)
+        found = inspector(opened).diff(one.run_id, other.run_id)
+    if as_json:
+        say_json(tree(found))
+    else:
+        say(found)
+    return 0

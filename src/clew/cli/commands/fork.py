@@ -1,0 +1,56 @@
+"""``clew fork``: start a new run from a step of an existing run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clew.cli.derived_runs import make_run
+from clew.cli.options import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
+from clew.cli.values import ValuesArgument, ValuesFile, read_values
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("fork")(fork)
+
+
+def fork(
+    run: RunArgument,
+    pairs: ValuesArgument = None,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", metavar="N|LABEL", help="Step to start from. [default: the latest]"),
+    ] = None,
+    values: ValuesFile = None,
+    run_id: IdOption = None,
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Start a new run from a step of an existing run.
+
+    \b
+    Examples:
+      clew fork flow-1a2b3c --step 3 query='"ho"'
+      clew fork flow-1a2b3c --step before_summary --run-id what-if
+
+    The existing run does not change. Steps that both runs share are stored once.
+    """
+    return make_run(
+        run,
+        "fork",
+        lambda engine, parent, name: engine.fork(
+            parent, step=step_of(step), values=read_values(pairs, values) or None, run_id=name
+        ),
+        run_id=run_id,
+        graph=graph,
+        store=store,
+        as_json=as_json,
+    )
+
+
+def step_of(text: str | None) -> int | str | None:
+    """Return a step as typed: a number or a label."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text

@@ -1,0 +1,87 @@
+"""``clew prune``: delete old runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated
+
+import typer
+
+from clew.cli.options import JsonOption, StoreOption, store_at
+from clew.cli.output import CommandError, count, say_json, say_line
+from clew.runtime.log.run_rows import STATUSES
+from clew.runtime.review.retention import prune as prune_store
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("prune")(prune)
+
+
+def prune(
+    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest runs.")] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="TIME",
+            help="Delete only runs unchanged for this time: 90s, 15m, 12h, 30d or 8w.",
+        ),
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status", metavar="STATUS", help=f"Delete only runs with this status: {', '.join(STATUSES)}."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the runs that would be deleted, and delete nothing.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Delete old runs.
+
+    \b
+    Examples:
+      clew prune --keep 100
+      clew prune --older-than 30d --status failed --dry-run
+
+    Running, waiting and paused runs are kept unless you select them with --status. Parents of remaining forks are
+    always kept.
+    """
+    if keep is None and older_than is None and status is None:
+        raise CommandError(
+            "prune needs a selection",
+            "give --keep N, --older-than TIME or --status STATUS",
+        )
+    with store_at(store) as opened:
+        deleted = prune_store(
+            opened,
+            keep=keep,
+            older_than=_seconds(older_than),
+            status=status,
+            dry_run=dry_run,
+            now=time.time(),
+        )
+    if as_json:
+        say_json({"deleted": deleted, "dry_run": dry_run})
+        return 0
+    for run_id in deleted:
+        say_line(run_id)
+    say_line(f"{count(len(deleted), 'run')} {'would be deleted' if dry_run else 'deleted'}")
+    return 0
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if found is None:
+        raise CommandError(
+            f"{text!r} is not a time", "give a number and a unit, such as 90s, 15m, 12h, 30d or 8w"
+        )
+    return float(found[1]) * _UNITS[found[2]]

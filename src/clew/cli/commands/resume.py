@@ -1,0 +1,87 @@
+"""``clew resume``: resume a run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from clew.cli.options import (
+    GraphOption,
+    JsonOption,
+    OnErrorOption,
+    RunArgument,
+    StopAfterOption,
+    StopBeforeOption,
+    StoreOption,
+    engine_of,
+    find_run,
+    store_at,
+)
+from clew.cli.output import CommandError
+from clew.cli.run_output import drive
+from clew.cli.values import read_json, read_object
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("resume")(resume)
+
+
+def resume(
+    run: RunArgument,
+    answer: Annotated[
+        str | None,
+        typer.Option("--answer", metavar="JSON", help="Answer to the question of the run. [default: none]"),
+    ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            "--answers",
+            metavar="FILE",
+            help='Read answers to several questions, a JSON object by path, from a file ("-" for standard input).',
+        ),
+    ] = None,
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Resume although the structure of the graph has changed.")
+    ] = False,
+    on_error: OnErrorOption = "stop",
+    stop_before: StopBeforeOption = None,
+    stop_after: StopAfterOption = None,
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Resume a failed, killed, waiting or paused run.
+
+    \b
+    Examples:
+      clew resume flow-1a2b3c
+      clew resume flow-1a2b3c --answer true
+      clew resume flow-1a2b3c --answers answers.json
+
+    Finished work is not repeated. A paused run keeps its stops, unless new ones are given. For a completed run, its
+    result is printed.
+    """
+    if answer is not None and answers is not None:
+        raise CommandError("--answer and --answers were both given", "give one of them")
+
+    def given() -> dict[str, Any]:
+        if answer is not None:
+            return {"answer": read_json(answer, "--answer")}
+        return {"answers": read_object(answers)} if answers is not None else {}
+
+    with store_at(store) as opened:
+        row = find_run(opened, run)
+        return drive(
+            row.run_id,
+            lambda listeners: engine_of(opened, row, graph, listeners, on_error=on_error),
+            lambda engine: engine.resume(
+                row.run_id,
+                accept_changes=accept_changes,
+                stop_before=stop_before or None,
+                stop_after=stop_after or None,
+                **given(),
+            ),
+            as_json,
+        )

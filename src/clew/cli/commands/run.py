@@ -1,0 +1,94 @@
+"""``clew run``: run a graph."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+
+from clew import Engine
+from clew.cli.options import (
+    IdOption,
+    JsonOption,
+    OnErrorOption,
+    StopAfterOption,
+    StopBeforeOption,
+    StoreOption,
+    remember_graph,
+    store_at,
+)
+from clew.cli.run_output import drive, id_of
+from clew.cli.values import ValuesArgument, read_values
+from clew.runtime.loader import load_graph
+from clew.runtime.settings import Durability, OnError
+
+
+def register(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("run")(run)
+
+
+def run(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
+    ],
+    pairs: ValuesArgument = None,
+    values: Annotated[
+        str | None,
+        typer.Option(
+            "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
+        ),
+    ] = None,
+    run_id: IdOption = None,
+    store: StoreOption = None,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", help="Run at most N nodes at the same time.")
+    ] = 8,
+    durability: Annotated[
+        str, typer.Option("--durability", metavar="MODE", help="When to write steps: sync, async or exit.")
+    ] = "sync",
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", help="Seed of random streams. [default: derived from the run id]"
+        ),
+    ] = None,
+    on_error: OnErrorOption = "stop",
+    stop_before: StopBeforeOption = None,
+    stop_after: StopAfterOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Run a graph.
+
+    \b
+    Examples:
+      clew run flow:graph query='"hello"' limit=3
+      clew run flow:graph --values question.json --run-id monday
+      clew run flow:graph query='"hello"' --stop-before tool
+      echo '{"query": "hello"}' | clew run flow:graph --values - --json
+
+    You can kill the process at any time and continue with `clew resume RUN`.
+    """
+    graph = load_graph(target)
+    remember_graph(target)
+    given = read_values(pairs, values)
+    with store_at(store, create=True) as opened:
+        name = id_of(run_id, graph.name or target.partition(":")[0])
+        return drive(
+            name,
+            lambda listeners: Engine(
+                graph,
+                store=opened,
+                listeners=listeners,
+                import_string=target,
+                max_concurrent_nodes=workers,
+                durability=cast(Durability, durability),  # the engine checks both
+                on_error=cast(OnError, on_error),
+                seed=seed,
+                check=False,
+            ),
+            lambda engine: engine.run(
+                given, run_id=name, stop_before=stop_before or None, stop_after=stop_after or None
+            ),
+            as_json,
+        )
