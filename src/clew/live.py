@@ -84,7 +84,7 @@ def _terminal(board: Board) -> Iterator[Callable[[], None] | None]:
         yield None
         return
     with Live(
-        _Rendered(board),
+        get_renderable=lambda: _table(board),
         console=Console(stderr=True),
         refresh_per_second=10,
         transient=True,
@@ -93,19 +93,12 @@ def _terminal(board: Board) -> Iterator[Callable[[], None] | None]:
         yield lambda: None  # rich looks at the board by itself
 
 
-class _Rendered:
-    """A board as rich prints it."""
+def _table(board: Board) -> Any:
+    from rich.table import Table
+    from rich.text import Text
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-
-    def __rich__(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
-        lines = self._board.lines()
-        table = Table(box=None, show_header=False, padding=(0, 1))
-        for line in lines:
-            # Text: Rich reads a plain string as markup.
-            table.add_row(*(Text(display.inline(text), style=style, no_wrap=True) for text, style in line))
-        return table
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    for line in board.lines():
+        # Text: Rich reads a plain string as markup.
+        table.add_row(*(Text(display.inline(text), style=style, no_wrap=True) for text, style in line))
+    return table

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,12 @@ def test_the_line_shows_the_counts() -> None:
     assert "31 open, 2 violations" in board.line()
 
 
-def test_counts_are_reported_while_the_exploration_runs() -> None:
+def test_counts_are_reported_while_the_exploration_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     world, actions = records(values=3)
 
     agent = Agent(world, actions, progress=False)
-    real = agent._search
-    agent._search = lambda table, journal, watch: real(table, journal, seen.append)  # type: ignore[method-assign]
+    monkeypatch.setattr("clew.explore.agent.watching", lambda show: nullcontext(seen.append))
     result = agent.explore()
     assert seen[0]["states"] == 1
     assert seen[-1] == {"states": 64, "steps": len(result.transitions), "open": 0, "violations": 0}

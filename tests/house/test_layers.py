@@ -50,7 +50,7 @@ runtime/regression
 explore/spill explore/process_mark explore/progress
 explore/model
 explore/search explore/reports
-explore/systems/version_tokens explore/systems/immutable_values explore/systems/temp_dirs
+explore/systems/version_tokens explore/systems/temp_dirs
 explore/systems/delta_tree explore/systems/replay
 explore/systems/files explore/systems/http explore/systems/memory explore/systems/redis explore/systems/sqlite \
 explore/systems/postgres

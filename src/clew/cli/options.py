@@ -157,10 +157,7 @@ def engine_of(
 
 def graph_option(row: RunRow) -> str:
     """Return the ``--graph`` that a command about a run needs; "" if the project may list its graph."""
-    try:
-        listed = listed_graphs()
-    except DefinitionError:
-        listed = ()
+    listed = _listed()
     if row.target:
         return "" if row.target in listed else row.target
     return "" if listed else "MODULE:GRAPH"
@@ -168,11 +165,14 @@ def graph_option(row: RunRow) -> str:
 
 def remember_graph(target: str) -> None:
     """Add ``--graph`` to the commands that hints suggest, unless the project lists the graph."""
+    remember_option("--graph", None if target in _listed() else target)
+
+
+def _listed() -> Sequence[str]:
     try:
-        is_listed = target in listed_graphs()
+        return listed_graphs()
     except DefinitionError:
-        is_listed = False
-    remember_option("--graph", None if is_listed else target)
+        return ()
 
 
 def inspector(store: Store) -> Engine:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from clew.graph.graph import Graph
     from clew.graph.node import Node
 
-BoxKind = Literal["node", "gate", "interrupt", "subgraph", "input", "optional", "end", "fresh", "outdated"]
-ArrowKind = Literal["data", "gate", "control"]
+BoxKind = Literal[
+    "node", "gate", "interrupt", "subgraph", "input", "optional", "end", "fresh", "outdated", "violation"
+]
+ArrowKind = Literal["data", "gate", "control", "violation"]
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,10 @@ def _picture(graph: Graph, prefix: str, *, outermost: bool) -> Picture:
     for (source, target, kind), labels in _joined(graph, topology).items():
         pair = (topology.index[source], topology.index.get(target, -1))
         back = source == target or pair in topology.back
-        arrows.append(Arrow(keys[source], keys[target], kind, _one_line(", ".join(labels)), back))
+        arrows.append(Arrow(keys[source], keys[target], kind, label_text(", ".join(labels)), back))
     if any(arrow.target == keys[end] for arrow in arrows):
         boxes.append(Box(keys[end], "end", end, "the path ends here"))
-    return Picture(_one_line(graph.name or ""), tuple(boxes), tuple(arrows))
+    return Picture(label_text(graph.name or ""), tuple(boxes), tuple(arrows))
 
 
 def _started(graph: Graph) -> tuple[Topology, dict[str, bool]]:
@@ -122,7 +124,8 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
         if link.kind != "gate":
             labels = joined.setdefault((link.source, link.target, link.kind), [])
             labels += [link.value] if link.value else []
-            if link.kind == "control" and _is_joined(graph.nodes[link.target], link.source):
+            reader = graph.nodes[link.target]
+            if link.kind == "control" and reader.is_join and link.source in reader.after:
                 labels.append("all of")
     # Links omit END, gates that target themselves, and targets removed by select().
     for name, node in graph.nodes.items():
@@ -131,11 +134,6 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
             label = target if node.when is None else "true" if target == node.when[0] else "false"
             joined.setdefault((name, shown, "gate"), []).append(label)
     return joined
-
-
-def _is_joined(node: Node, source: str) -> bool:
-    """Return whether a node waits for `source` with ``all_of``."""
-    return node.is_join and source in node.after
 
 
 def _box(node: Node, key: str) -> Box:
@@ -147,16 +145,16 @@ def _box(node: Node, key: str) -> Box:
         f"leads to {', '.join(node.targets)}" if node.targets else "",
         f"runs after all of {', '.join(node.after)}" if node.is_join else "",
     ]
-    note = "\n".join(_one_line(fact) for fact in facts if fact)
+    note = "\n".join(label_text(fact) for fact in facts if fact)
     if node.subgraph is not None:
         mapped = f" (for each {', '.join(node.subgraph.mapped)})" if node.subgraph.mapped else ""
         inside = _picture(node.subgraph.graph, f"{key}_", outermost=False)
-        return Box(key, "subgraph", _one_line(node.name + mapped), note, inside)
+        return Box(key, "subgraph", label_text(node.name + mapped), note, inside)
     kind: BoxKind = "gate" if node.is_gate else "interrupt" if node.kind == "interrupt" else "node"
-    return Box(key, kind, _one_line(node.name), note)
+    return Box(key, kind, label_text(node.name), note)
 
 
-def _one_line(text: str) -> str:
+def label_text(text: str) -> str:
     """Return a text without line breaks, control characters and characters that XML cannot contain."""
     kept = (
         " " if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" else c for c in text

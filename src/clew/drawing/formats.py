@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from clew.drawing.diagram import Arrow, Box, Picture, picture_of
 from clew.drawing.svg import svg
-from clew.errors import GraphError
+from clew.errors import ClewError, GraphError
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 def draw(graph: Graph, format: str = "mermaid") -> str:
     """Return a drawing of a graph: ``"mermaid"``, ``"dot"`` or ``"svg"``."""
+    return writer_of(format, GraphError)(picture_of(graph))
+
+
+def writer_of(format: str, error: type[ClewError]) -> Callable[[Picture], str]:
+    """Return the function that writes a picture in a format; raise this error for an unknown one."""
     write = _FORMATS.get(format)
     if write is None:
-        raise GraphError(f"unknown drawing format {format!r}; use {', '.join(map(repr, _FORMATS))}")
-    return write(picture_of(graph))
+        raise error(f"unknown drawing format {format!r}; use {', '.join(map(repr, _FORMATS))}")
+    return write
 
 
 # -- Mermaid ------------------------------------------------------------------------------------------------
@@ -40,6 +45,7 @@ _MERMAID_SHAPES = {
     "end": ("(((", ")))"),
     "fresh": ("[", "]"),
     "outdated": ("[", "]"),
+    "violation": ("[", "]"),
 }
 # Fill and text colours are both set, so labels are readable in every theme.
 _MERMAID_STYLES = {
@@ -52,6 +58,7 @@ _MERMAID_STYLES = {
     "end": "fill:#3d444f,stroke:#3d444f,color:#ffffff",
     "fresh": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019",
     "outdated": "fill:#fff2d6,stroke:#c58a1c,color:#3d2a05,stroke-dasharray:4 3",
+    "violation": "fill:#ffe3e3,stroke:#c62828,color:#420d0d",
 }
 # Mermaid's escapes: as in HTML, without the ampersand. The colon is included because Mermaid interprets
 # `style x:y#z;` as a style even inside labels.
@@ -108,8 +115,14 @@ _DOT_SHAPES = {
     "end": 'shape=oval, style=filled, fillcolor="#3d444f", color="#3d444f", fontcolor=white',
     "fresh": 'shape=box, style="rounded,filled", fillcolor="#e6f6ea", color="#3f9a5a"',
     "outdated": 'shape=box, style="rounded,filled,dashed", fillcolor="#fff2d6", color="#c58a1c"',
+    "violation": 'shape=box, style="rounded,filled", fillcolor="#ffe3e3", color="#c62828"',
 }
-_DOT_ARROWS = {"data": "", "gate": 'color="#b87a10"', "control": "style=dashed"}
+_DOT_ARROWS = {
+    "data": "",
+    "gate": 'color="#b87a10"',
+    "control": "style=dashed",
+    "violation": 'color="#c62828"',
+}
 
 
 def dot(picture: Picture) -> str:

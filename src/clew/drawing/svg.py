@@ -41,13 +41,18 @@ fill:#1c2430;text-anchor:middle}
 .clew-subgraph{fill:#8a94a3;fill-opacity:.1;stroke:#a3adbb}
 .clew-input,.clew-optional{fill:#e6f6ea;stroke:#3f9a5a}
 .clew-optional{stroke-dasharray:4 3}
+.clew-fresh{fill:#e6f6ea;stroke:#3f9a5a}
+.clew-outdated{fill:#fff2d6;stroke:#c58a1c;stroke-dasharray:4 3}
+.clew-violation{fill:#ffe3e3;stroke:#c62828}
 .clew-end{fill:#3d444f;stroke:#3d444f}
 .clew-graph .clew-text-end{fill:#fff}
 .clew-line{fill:none;stroke:#6b7788;stroke-width:1.4}
 .clew-line-gate{stroke:#c58a1c}
 .clew-line-control{stroke-dasharray:5 4}
+.clew-line-violation{stroke:#c62828;stroke-width:2.2}
 .clew-tip{fill:#6b7788}
 .clew-tip-gate{fill:#c58a1c}
+.clew-tip-violation{fill:#c62828}
 @media (prefers-color-scheme:dark){
 .clew-back{fill:#14181f}
 .clew-graph text{fill:#e8edf4}
@@ -58,6 +63,9 @@ fill:#1c2430;text-anchor:middle}
 .clew-interrupt{fill:#401b2e;stroke:#ea7fb0}
 .clew-subgraph{stroke:#5d6878}
 .clew-input,.clew-optional{fill:#15321f;stroke:#5fc283}
+.clew-fresh{fill:#15321f;stroke:#5fc283}
+.clew-outdated{fill:#3b2d10;stroke:#dba642}
+.clew-violation{fill:#4a1f24;stroke:#ef6b6b}
 .clew-end{fill:#d5dbe3;stroke:#d5dbe3}
 .clew-graph .clew-text-end{fill:#14181f}
 .clew-line{stroke:#8b97a8}

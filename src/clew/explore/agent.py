@@ -108,7 +108,17 @@ class Agent:
         journal = self._journal(table)
         try:
             with watching(self.progress) as watch:
-                search = self._search(table, journal, watch)
+                search = Search(
+                    self.world,
+                    table,
+                    self.invariants,
+                    self.strategy,
+                    max_steps=self.max_steps,
+                    memory_limit=self.memory_limit,
+                    fail_fast=self.fail_fast,
+                    journal=journal,
+                    tick=_ticker(journal, watch),
+                )
                 return self._explored(search, journal, began)
         finally:
             if journal is not None:
@@ -121,19 +131,6 @@ class Agent:
 
         opened = open_table(self.store, f"explore:{self.name}")
         return Journal(opened, self.world, table, self.invariants)
-
-    def _search(self, table: ActionTable, journal: Journal | None, watch: Watch) -> Search:
-        return Search(
-            self.world,
-            table,
-            self.invariants,
-            self.strategy,
-            max_steps=self.max_steps,
-            memory_limit=self.memory_limit,
-            fail_fast=self.fail_fast,
-            journal=journal,
-            tick=_ticker(journal, watch),
-        )
 
     def _explored(self, search: Search, journal: Journal | None, began: float) -> ExplorationResult:
         failure: ClewError | None = None

@@ -13,13 +13,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from clew.drawing.diagram import Arrow, Box, Picture
-from clew.drawing.formats import dot, mermaid
-from clew.drawing.svg import svg
+from clew.drawing.formats import writer_of
 from clew.errors import DependencyError, StoreCorruptError
 from clew.incremental.explanation import OUTDATED, freshness
 from clew.incremental.expressions import Expression, pattern_text, read_node, unifies
@@ -29,28 +28,10 @@ from clew.incremental.schemas import CompiledSchema
 if TYPE_CHECKING:
     from clew.incremental.graph import DependencyGraph
 
-_COLOURS = """
-.clew-fresh{fill:#e6f6ea;stroke:#3f9a5a}
-.clew-outdated{fill:#fff2d6;stroke:#c58a1c;stroke-dasharray:4 3}
-@media (prefers-color-scheme:dark){
-.clew-fresh{fill:#15321f;stroke:#5fc283}
-.clew-outdated{fill:#3b2d10;stroke:#dba642}
-}
-"""
-
-
-def _svg(picture: Picture) -> str:
-    return svg(picture).replace("</style>", f"{_COLOURS.lstrip()}</style>", 1)
-
-
-_FORMS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": _svg}
-
 
 def draw(graph: DependencyGraph, form: str = "mermaid", *, nodes: bool = False, limit: int = 200) -> str:
     """Return a drawing of the schemas or the nodes of a graph: ``"mermaid"``, ``"dot"`` or ``"svg"``."""
-    write = _FORMS.get(form)
-    if write is None:
-        raise DependencyError(f"unknown drawing format {form!r}; use {', '.join(map(repr, _FORMS))}")
+    write = writer_of(form, DependencyError)
     if type(limit) is not int or limit < 1:
         raise DependencyError(f"limit: expected an int >= 1, got {limit!r}")
     return write(_of_nodes(graph, limit) if nodes else _of_schemas(graph))

@@ -17,7 +17,7 @@ node: if another process writes to the database, the whole table is replaced.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,9 @@ from clew.errors import InvalidNodeError, StoreCorruptError
 from clew.incremental.expressions import Constant, spelled, substitute
 from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
 from clew.state import unpacked
+
+if TYPE_CHECKING:
+    from clew.incremental.persistence import GraphPersistence
 
 COMPUTED, PINNED, SET = 0, 1, 2
 ORIGINS = ("computed", "pinned", "set")
@@ -100,21 +103,11 @@ def missing(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
     raise SourceNotSet
 
 
-class RowLoader(Protocol):
-    """Loads records that are not in memory."""
-
-    def load(self, key: str) -> NodeRecord | None:
-        """Return a stored record."""
-
-    def had_inputs_at(self, node: ConcreteNode) -> int:
-        """Return the revision at which a schema last gave a node inputs; 0 if none did."""
-
-
 class NodeTable:
     """The nodes in memory, and the current revision of the graph."""
 
     def __init__(
-        self, registry: SchemaRegistry, reader: RowLoader | None, gone: dict[str, CompiledSchema]
+        self, registry: SchemaRegistry, reader: GraphPersistence | None, gone: dict[str, CompiledSchema]
     ) -> None:
         self.registry = registry
         self.reader = reader

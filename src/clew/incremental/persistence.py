@@ -44,13 +44,9 @@ _META, _NODE, _SCHEMA = "meta", "n/", "s/"
 _pack = msgspec.msgpack.Encoder().encode
 
 
-class _StoredRow(msgspec.Struct, array_like=True):
-    verified_at: int
-    changed_at: int
-    touched_at: int
-    computed_at: int
-    origin: int
-    code: bytes
+_StoredRow = tuple[
+    int, int, int, int, int, bytes
+]  # the numbers of a NodeRecord in their order, and the encoded value
 
 
 class _StoredSchema(msgspec.Struct, array_like=True):
@@ -66,7 +62,7 @@ class _Meta(msgspec.Struct, array_like=True):
     revision: int
 
 
-_NO_VALUE = _pack(_StoredRow(-1, 0, 0, 0, 0, b""))[:2]  # prefix of a record without a value
+_NO_VALUE = _pack((-1, 0, 0, 0, 0, b""))[:2]  # prefix of a record without a value
 
 _read_row = msgspec.msgpack.Decoder(_StoredRow).decode
 _read_schema = msgspec.msgpack.Decoder(_StoredSchema).decode
@@ -191,26 +187,18 @@ class GraphPersistence:
         return (key[len(_NODE) :] for key, data in rows if not data.startswith(_NO_VALUE))
 
     def _row(self, key: str, data: bytes) -> NodeRecord:
-        stored = self._read(_read_row, data, _NODE + key)
-        if not stored.code:
+        *numbers, stored = self._read(_read_row, data, _NODE + key)
+        if not stored:
             raise StoreCorruptError(
                 f"{self.kv!r} is corrupted: the record of {key!r} has no value; invalidate the node, or set it"
             )
-        value, code = PENDING, stored.code
+        value, code = PENDING, stored
         stored_form = stored_part(code)
         if stored_form[:1] not in (b"{", b"[") or stored_form.startswith(b'{"$'):
             value = unpacked(code)
             if type(value) in PLAIN:  # encoded again when it is written
                 code = None
-        return NodeRecord(
-            value,
-            code,
-            stored.verified_at,
-            stored.changed_at,
-            stored.touched_at,
-            stored.computed_at,
-            stored.origin,
-        )
+        return NodeRecord(value, code, *numbers)
 
     def _read(self, reader: Any, data: bytes, key: str) -> Any:
         try:
@@ -300,17 +288,8 @@ class GraphPersistence:
 
 
 def _packed(row: NodeRecord) -> bytes:
-    code = row.code
-    return _pack(
-        _StoredRow(
-            row.verified_at,
-            row.changed_at,
-            row.touched_at,
-            row.computed_at,
-            row.origin,
-            packed(row.value) if code is None else code,
-        )
-    )
+    code = packed(row.value) if row.code is None else row.code
+    return _pack((row.verified_at, row.changed_at, row.touched_at, row.computed_at, row.origin, code))
 
 
 def _stored_schema(rule: CompiledSchema) -> _StoredSchema:

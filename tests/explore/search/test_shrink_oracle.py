@@ -8,7 +8,7 @@ import pytest
 
 from clew.explore import Action, Severity, StateGraph, Transition
 from clew.explore.model.actions import PathRules
-from clew.explore.model.violations import ViolationGroup, ViolationKind
+from clew.explore.model.violations import RecordedViolation, ViolationGroup, ViolationKind
 from clew.explore.search.shrink_oracle import ShrinkOracle, successors_of
 
 ACTIONS = [Action(name, lambda world: None) for name in ("on", "off", "fire")]
@@ -28,7 +28,7 @@ def oracle(
 ) -> ShrinkOracle:
     graph = StateGraph(actions)
     graph.transitions += [Transition(*each) for each in GRAPH]
-    group = ViolationGroup(kind, Severity.HIGH, "message", list(seen))
+    group = ViolationGroup(RecordedViolation(kind, Severity.HIGH, "message"), list(seen))
     successors = successors_of(graph, NUMBERS)
     return ShrinkOracle(group, successors, "a", PathRules(actions), NUMBERS, exhaustive=exhaustive)
 

@@ -35,7 +35,7 @@ def kept(system: Any) -> list[bytes]:
 
 
 def killed(system: PostgresSystem) -> None:
-    engine: Any = system._engine
+    engine: Any = system
     engine._is_uninstalled = True  # so that close() removes nothing, like a kill
     system.close()
 

@@ -96,10 +96,11 @@ def check(
     made = _loaded(target, read_values(values, file), invariants, options)
     if replay is not None:
         return _replay(made, replay, as_json)
-    from clew.explore.checking.counterexample_files import check_report_path
+    from clew.explore.checking.counterexample_files import REPORT_SUFFIXES
+    from clew.explore.reports import check_report_path
 
     for name in report or ():
-        check_report_path(name)
+        check_report_path(name, REPORT_SUFFIXES)
     result = made.run()
     for name in report or ():
         result.save(name)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from clew.cli.options import JsonOption
-from clew.cli.output import CommandError, note, report_error, say, say_json
+from clew.cli.output import note, report_error, say, say_json
 from clew.errors import ExplorationAborted
-
-EXTENSIONS = (".json", ".html", ".xml", ".md", ".dot")
 
 
 def register(app: typer.Typer) -> None:
@@ -59,18 +56,11 @@ def explore(
       clew explore shop:agent --max-steps 5000 --store explore.db
     """
     from clew.explore.agent import Agent
+    from clew.explore.reports import check_report_path
     from clew.runtime.loader import load_target
 
     for report in reports or ():
-        if Path(report).suffix.lower() not in EXTENSIONS:
-            raise CommandError(
-                f"unknown report format {report!r}", f"use the extension {', '.join(EXTENSIONS)}"
-            )
-        folder = Path(report).parent
-        if not folder.is_dir():  # checked before the exploration, which may take hours
-            raise CommandError(
-                f"the folder {str(folder)!r} of the report {report!r} does not exist", "create it first"
-            )
+        check_report_path(report)  # before the exploration, which may take hours
     agent = load_target(target, Agent, "agent", "shop")
     if max_steps is not None:
         agent.max_steps = max_steps

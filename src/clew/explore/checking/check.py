@@ -93,31 +93,21 @@ class Check:
         for name in more:
             if name not in _KNOWN_OPTIONS:
                 raise DefinitionError(f"a check has no option {name!r}; {nearest(name, _KNOWN_OPTIONS)}")
-        self._max_steps = more.pop("max_steps", 100_000)
-        self._progress = more.pop("progress", True)
-        self._options: dict[str, Any] = {
+        self._given: dict[str, Any] = {
             "faults": checked_faults(faults),
             "max_faults": max_faults,
-            "systems": tuple(self.systems),
+            "systems": self.systems,
             "partial_order_reduction": True,
             **more,
         }
+        self._options = {**self._given, "systems": tuple(self.systems)}
+        self._max_steps = self._options.pop("max_steps", 100_000)
+        self._progress = self._options.pop("progress", True)
 
     def replace(self, **options: Unpack[ReplacedOptions]) -> Check:
         """Return a copy of this check with other options, such as `faults`, `systems` or `max_steps`."""
-        if not options:
-            return self
-        merged: dict[str, Any] = {
-            **self._options,
-            "graph": self.graph,
-            "values": self.values,
-            "invariants": self._invariants,
-            "max_steps": self._max_steps,
-            "progress": self._progress,
-            **options,
-            "systems": options.get("systems", self.systems),
-        }
-        return Check(**merged)
+        kept = {"graph": self.graph, "values": self.values, "invariants": self._invariants, **self._given}
+        return Check(**{**kept, **options}) if options else self
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import DefinitionError
+from clew.explore.reports import SUFFIXES, check_report_path
 
 if TYPE_CHECKING:
     from clew.explore.checking.check import CheckResult
 
 FORMAT = 2
-SUFFIXES = (".json", ".txt", ".html", ".htm", ".xml", ".md", ".dot")
+REPORT_SUFFIXES = (*SUFFIXES, ".txt")
 
 
 def document(result: CheckResult) -> dict[str, Any]:
@@ -46,20 +47,9 @@ def document(result: CheckResult) -> dict[str, Any]:
     }
 
 
-def check_report_path(path: str | os.PathLike[str]) -> None:
-    """Raise a DefinitionError if a report cannot be written to this path."""
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise DefinitionError(f"cannot write {path}; the name must end in one of {', '.join(SUFFIXES)}")
-    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise DefinitionError(f"cannot write {path}; {target.parent} is not a writable directory")
-    if target.is_dir():
-        raise DefinitionError(f"cannot write {path}; it is a directory")
-
-
 def save(result: CheckResult, path: str | os.PathLike[str]) -> None:
     """Write a result: counterexamples to a .json file, or the report that the suffix names."""
-    check_report_path(path)
+    check_report_path(path, REPORT_SUFFIXES)
     target = Path(path)
     if target.suffix.lower() == ".json":
         target.write_text(json.dumps(document(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

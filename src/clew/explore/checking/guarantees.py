@@ -66,20 +66,29 @@ def guarantee(name: str, expected: Ends) -> Invariant:
     """Return a built-in invariant; `expected` is how uninterrupted runs end."""
     if name not in _GUARANTEES:
         raise DefinitionError(f"unknown invariant {name!r}; {nearest(name, _GUARANTEES)}")
-    check = _GUARANTEES[name](expected)
+
+    def check(world: Any) -> Any:
+        return _GUARANTEES[name](world.systems["run"], expected)
+
     check.at_end = True  # type: ignore[attr-defined] # a violation on the way is still visible at the end
     return Invariant(name, check, Severity.CRITICAL)
 
 
-def _same_end(expected: Ends, faults: frozenset[str], what: str) -> Check:
-    def check(world: Any) -> Any:
-        run: RunSystem = world.systems["run"]
-        if not faults.issuperset(run.had) or bool(run.had) != bool(faults) or not run.has_ended:
-            return True
-        ends, end = _comparable(expected, run), RunEnd.of(run)
-        return True if not ends or end in ends else f"{what}: {_difference(run, end, ends[0])}"
+def _schedule_independent(run: RunSystem, expected: Ends) -> Any:
+    return True if run.had else _same_end(run, expected, "the order of completions changed how the run ends")
 
-    return check
+
+def _resume_equivalent(run: RunSystem, expected: Ends) -> Any:
+    if not run.had or not {"crash", "store"}.issuperset(run.had):
+        return True
+    return _same_end(run, expected, "the resumed run did not end like the uninterrupted run")
+
+
+def _same_end(run: RunSystem, expected: Ends, what: str) -> Any:
+    if not run.has_ended:
+        return True
+    ends, end = _comparable(expected, run), RunEnd.of(run)
+    return True if not ends or end in ends else f"{what}: {_difference(run, end, ends[0])}"
 
 
 def _comparable(expected: Ends, run: RunSystem) -> list[RunEnd]:
@@ -100,67 +109,48 @@ def _difference(run: RunSystem, end: RunEnd, other: RunEnd) -> str:
     return f"{how}; the uninterrupted run {other}"
 
 
-def _exactly_once_effects(expected: Ends) -> Check:
-    def check(world: Any) -> Any:
-        run: RunSystem = world.systems["run"]
-        for effect in run.effects:
-            if effect.again:
-                what = f"call {effect.number} ({effect.name!r})" if effect.number >= 0 else "the node"
-                return f"{effect.path}: {what} was repeated although its result was recorded"
+def _exactly_once_effects(run: RunSystem, expected: Ends) -> Any:
+    for effect in run.effects:
+        if effect.again:
+            what = f"call {effect.number} ({effect.name!r})" if effect.number >= 0 else "the node"
+            return f"{effect.path}: {what} was repeated although its result was recorded"
+    return True
+
+
+def _stable_idempotency_key(run: RunSystem, expected: Ends) -> Any:
+    asked: dict[tuple[Any, ...], bytes] = {}
+    for effect in run.effects:
+        call = (effect.path, effect.within, effect.number, effect.name)
+        first = asked.setdefault(call, effect.request)
+        if first != effect.request:
+            return (
+                f"{effect.path}, call {effect.number} ({effect.name!r}) was repeated with a different request: "
+                f"{effect.request.decode()} after {first.decode()}"
+            )
+    return True
+
+
+def _terminates(run: RunSystem, expected: Ends) -> Any:
+    if run.status == "failed" and isinstance(run.error, MaxStepsError | StalledError):
+        return f"the run does not end: {run.error}"
+    if run.has_ended or run.status == "waiting" or run.choices():
         return True
+    return f"the run is stuck with status {run.status}; its last log entry is {run.disk.names(RUN)[-1:]}"
 
-    return check
 
-
-def _stable_idempotency_key(expected: Ends) -> Check:
-    def check(world: Any) -> Any:
-        asked: dict[tuple[Any, ...], bytes] = {}
-        for effect in world.systems["run"].effects:
-            call = (effect.path, effect.within, effect.number, effect.name)
-            first = asked.setdefault(call, effect.request)
-            if first != effect.request:
-                return (
-                    f"{effect.path}, call {effect.number} ({effect.name!r}) was repeated with a different request: "
-                    f"{effect.request.decode()} after {first.decode()}"
-                )
+def _completes(run: RunSystem, expected: Ends) -> Any:
+    if run.status != "failed" or run.had:
         return True
-
-    return check
-
-
-def _terminates(expected: Ends) -> Check:
-    def check(world: Any) -> Any:
-        run: RunSystem = world.systems["run"]
-        if run.status == "failed" and isinstance(run.error, MaxStepsError | StalledError):
-            return f"the run does not end: {run.error}"
-        if run.has_ended or run.status == "waiting" or run.choices():
-            return True
-        return f"the run is stuck with status {run.status}; its last log entry is {run.disk.names(RUN)[-1:]}"
-
-    return check
+    return f"the run fails without a fault: {_error(run)}"
 
 
 def _error(run: RunSystem) -> str:
     return "" if run.error is None else line_of(run.error)
 
 
-def _completes(expected: Ends) -> Check:
-    def check(world: Any) -> Any:
-        run: RunSystem = world.systems["run"]
-        if run.status != "failed" or run.had:
-            return True
-        return f"the run fails without a fault: {_error(run)}"
-
-    return check
-
-
-_GUARANTEES: Mapping[str, Callable[[Ends], Check]] = {
-    "schedule_independent": lambda expected: _same_end(
-        expected, frozenset(), "the order of completions changed how the run ends"
-    ),
-    "resume_equivalent": lambda expected: _same_end(
-        expected, frozenset({"crash", "store"}), "the resumed run did not end like the uninterrupted run"
-    ),
+_GUARANTEES: Mapping[str, Callable[[RunSystem, Ends], Any]] = {
+    "schedule_independent": _schedule_independent,
+    "resume_equivalent": _resume_equivalent,
     "exactly_once_effects": _exactly_once_effects,
     "stable_idempotency_key": _stable_idempotency_key,
     "terminates": _terminates,

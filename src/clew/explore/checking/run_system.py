@@ -65,7 +65,7 @@ from clew.explore.checking.simulated_process import (
     opened,
 )
 from clew.explore.model.observation import Observation
-from clew.explore.systems.version_tokens import VersionTokens
+from clew.explore.systems.version_tokens import TokenSystem
 from clew.graph import Graph
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.reader import RunReader, StoredRun
@@ -86,7 +86,7 @@ class RunSnapshot(msgspec.Struct, frozen=True):
     depth: int
 
 
-class RunSystem:
+class RunSystem(TokenSystem[RunSnapshot]):
     """A run of a graph, as a system of a `World`.
 
     Args:
@@ -118,6 +118,7 @@ class RunSystem:
         max_run_steps: int = 1_000,
         **options: Unpack[ScheduleOptions],
     ) -> None:
+        super().__init__()
         self.faults = checked_faults(faults)
         if type(max_faults) is not int or max_faults < 0:
             raise DefinitionError(f"max_faults: expected an int >= 0, got {max_faults!r}")
@@ -128,7 +129,6 @@ class RunSystem:
         self._options = {"max_steps": max_run_steps, **options}
         self._reduction = PartialOrderReduction(graph, self.values, node_systems or {}, tuple(systems))
         self._reduces = partial_order_reduction
-        self._versions: VersionTokens[RunSnapshot] = VersionTokens()
         self._now: RunSnapshot | None = None  # of the current state; None after a choice
         self.disk = SimulatedDisk(FrozenClock())
         self._store: Any = FaultyStore(self.disk)  # the process uses this one
@@ -222,14 +222,6 @@ class RunSystem:
         else:
             self._new_process().restore(snapshot.process)
         self._now = snapshot
-
-    def is_valid(self, token: int) -> bool:
-        """Return whether a token can be restored."""
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        """Discard a token."""
-        self._versions.drop(token)
 
     # -- the run -------------------------------------------------------------------------------------------------
 

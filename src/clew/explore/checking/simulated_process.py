@@ -178,11 +178,8 @@ class SimulatedProcess:
         if effects.recordable or effects.requires_idempotency:
             self._note(Effect(item.path, -1, item.node.name, encode(_request(item))), 0)
         value = self.session.call(item)
-        return (
-            run_coroutine(partial(_awaited, value))
-            if item.node.mode in ("async", "async_generator")
-            else value
-        )
+        is_async = item.node.mode in ("async", "async_generator")
+        return run_coroutine(partial(_awaited, value)) if is_async else value
 
     def fail(self, path: str) -> None:
         """Let an item fail without executing it."""

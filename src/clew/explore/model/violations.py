@@ -80,15 +80,20 @@ class Violation(msgspec.Struct, frozen=True):
         return f"{self.kind.name} {what} {self.kind.exception}"
 
 
-class ViolationGroup(msgspec.Struct):
-    """All occurrences of one kind."""
+class RecordedViolation(msgspec.Struct, frozen=True, array_like=True):
+    """A violation as it was found."""
 
     kind: ViolationKind
     severity: Severity
     message: str
-    occurrences: list[tuple[str | None, str | None]]  # state id and action name
     error: str | None = None
-    count: int = 0
+
+
+class ViolationGroup(msgspec.Struct):
+    """All occurrences of one kind: the first one, and the state and the action of each."""
+
+    first: RecordedViolation
+    occurrences: list[tuple[str | None, str | None]] = []
 
 
 class ViolationLog:
@@ -97,20 +102,11 @@ class ViolationLog:
     def __init__(self) -> None:
         self.by_kind: dict[ViolationKind, ViolationGroup] = {}
 
-    def add(
-        self,
-        kind: ViolationKind,
-        severity: Severity,
-        message: str,
-        state_id: str | None,
-        action: str | None,
-        error: str | None = None,
-    ) -> None:
+    def add(self, found: RecordedViolation, state_id: str | None, action: str | None) -> None:
         """Add an occurrence: a state and the action that ran in it, or None twice for the initial state."""
-        group = self.by_kind.get(kind)
+        group = self.by_kind.get(found.kind)
         if group is None:
-            group = self.by_kind[kind] = ViolationGroup(kind, severity, message, [], error)
-        group.count += 1
+            group = self.by_kind[found.kind] = ViolationGroup(found)
         group.occurrences.append((state_id, action))
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
 """Reports of an exploration: text, HTML, Markdown, JSON, JUnit XML and Graphviz.
 
-Each format has its own module. All of them take an `ExplorationResult`; none of them uses the world.
+All of them take an `ExplorationResult`; none of them uses the world.
 """
 
 from __future__ import annotations
@@ -15,7 +15,21 @@ from clew.errors import DefinitionError
 if TYPE_CHECKING:
     from clew.explore.reports.result import ExplorationResult
 
-__all__ = ["save"]
+__all__ = ["check_report_path", "save"]
+
+
+SUFFIXES = (".json", ".html", ".htm", ".xml", ".md", ".dot")
+
+
+def check_report_path(path: str | os.PathLike[str], suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Raise a DefinitionError if a report cannot be written to this path."""
+    target = Path(path)
+    if target.suffix.lower() not in suffixes:
+        raise DefinitionError(f"cannot write {path}; the name must end in one of {', '.join(suffixes)}")
+    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
+        raise DefinitionError(f"cannot write {path}; {target.parent} is not a writable directory")
+    if target.is_dir():
+        raise DefinitionError(f"cannot write {path}; it is a directory")
 
 
 def save(result: ExplorationResult, path: str | os.PathLike[str]) -> None:
@@ -44,9 +58,10 @@ def _report(result: ExplorationResult, file: Path) -> str:
 
         return markdown(result)
     if extension == ".dot":
-        from clew.explore.reports.dot import dot
+        from clew.drawing.formats import dot
+        from clew.explore.reports.state_picture import state_picture
 
-        return dot(result)
+        return dot(state_picture(result, complete=True).picture)
     raise DefinitionError(
         f"unknown report format {file.name!r}; use the extension .json, .html, .xml (JUnit), .md or .dot"
     )

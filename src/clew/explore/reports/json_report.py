@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from clew.explore.reports.state_diff import tree
 
 if TYPE_CHECKING:
-    from clew.explore.model.states import Transition
     from clew.explore.model.violations import Violation
     from clew.explore.reports.result import ExplorationResult
 
@@ -50,14 +49,9 @@ def violation_json(violation: Violation) -> dict[str, Any]:
         "count": violation.count,
         "confirmed": violation.confirmed,
         "shrunk_from": violation.shrunk_from,
-        "path": [_step(transition) for transition in violation.path],
+        "path": [
+            {"action": each.action_name, "from": each.from_state_id, "to": each.to_state_id}
+            for each in violation.path
+        ],
         "error": violation.error,
-    }
-
-
-def _step(transition: Transition) -> dict[str, Any]:
-    return {
-        "action": transition.action_name,
-        "from": transition.from_state_id,
-        "to": transition.to_state_id,
     }

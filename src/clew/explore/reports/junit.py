@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from clew.explore.reports.text import confirmation, extent
 
@@ -20,33 +20,32 @@ def junit(result: ExplorationResult) -> str:
     """Return the report as an XML document."""
     cases = [("invariant", name, _of(result, "invariant", name)) for name in result.invariants]
     cases += [("action", name, _of(result, "action", name)) for name in result.coverage.actions]
-    failures = sum(bool(found) for _, _, found in cases)
-    aborted = [] if result.complete else _aborted(result)
-    tests, errors = len(cases) + bool(aborted), int(bool(aborted))
-    counts = f'tests="{tests}" failures="{failures}" errors="{errors}" time="{result.seconds:.3f}"'
-    lines = [
-        '<?xml version="1.0" encoding="utf-8"?>',
-        f'<testsuites name="clew explore" {counts}>',
-        f'<testsuite name="exploration" {counts}>',
-        "<properties>",
-        _property("states", str(len(result.states))),
-        _property("transitions", str(len(result.transitions))),
-        _property("strategy", result.strategy),
-        _property("extent", extent(result)),
-        "</properties>",
-    ]
+    errors = 0 if result.complete else 1
+    counts = {
+        "tests": len(cases) + errors,
+        "failures": sum(bool(found) for _, _, found in cases),
+        "errors": errors,
+        "time": f"{result.seconds:.3f}",
+    }
+    suites = Element("testsuites", _texts(name="clew explore", **counts))
+    suite = _add(suites, "testsuite", name="exploration", **counts)
+    properties = _add(suite, "properties")
+    _add(properties, "property", name="states", value=len(result.states))
+    _add(properties, "property", name="transitions", value=len(result.transitions))
+    _add(properties, "property", name="strategy", value=result.strategy)
+    _add(properties, "property", name="extent", value=extent(result))
     for group, name, found in cases:
-        lines += _case(group, name, found, result)
-    return "\n".join([*lines, *aborted, "</testsuite>", "</testsuites>"]) + "\n"
-
-
-def _aborted(result: ExplorationResult) -> list[str]:
-    """Return a test case with an error, because an incomplete exploration must not pass."""
-    return [
-        '<testcase classname="clew.explore" name="exploration">',
-        f"<error message={_attribute(extent(result))}/>",
-        "</testcase>",
-    ]
+        _fill(
+            _add(suite, "testcase", classname=f"clew.explore.{group}", name=name), group, name, found, result
+        )
+    if errors:  # an incomplete exploration must not pass
+        _add(
+            _add(suite, "testcase", classname="clew.explore", name="exploration"),
+            "error",
+            message=extent(result),
+        )
+    indent(suites, "")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(suites, encoding="unicode")}\n'
 
 
 def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
@@ -57,38 +56,26 @@ def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
     ]
 
 
-def _case(group: str, name: str, found: list[Violation], result: ExplorationResult) -> list[str]:
-    opening = f"<testcase classname={_attribute(f'clew.explore.{group}')} name={_attribute(name)}"
+def _fill(case: Element, group: str, name: str, found: list[Violation], result: ExplorationResult) -> None:
     if group == "action" and not found and not result.coverage.actions[name].tried:
-        reason = (
-            "not tried before the exploration ended"
-            if result.truncated
-            else "not possible in any state that was found"
-        )
-        return [f"{opening}>", f'<skipped message="{reason}"/>', "</testcase>"]
-    if not found:
-        return [f"{opening}/>"]
-    lines = [f"{opening}>"]
+        early, never = "not tried before the exploration ended", "not possible in any state that was found"
+        _add(case, "skipped", message=early if result.truncated else never)
     for violation in found:
-        kind = f"type={_attribute(violation.kind.exception or violation.severity.value)}"
-        lines.append(f"<failure message={_attribute(violation.message)} {kind}>")
-        lines.append(_text("\n".join([confirmation(violation, result), *_steps(violation)])))
-        lines.append("</failure>")
-    return [*lines, "</testcase>"]
+        kind = violation.kind.exception or violation.severity.value
+        steps = [f"{number}. {each}" for number, each in enumerate(violation.path, 1)] or [
+            "in the initial state"
+        ]
+        lines = [confirmation(violation, result), *steps, *([violation.error] if violation.error else [])]
+        _add(case, "failure", message=violation.message, type=kind).text = _text("\n".join(lines))
 
 
-def _steps(violation: Violation) -> list[str]:
-    steps = [f"{number}. {each}" for number, each in enumerate(violation.path, 1)] or ["in the initial state"]
-    return [*steps, violation.error] if violation.error else steps
+def _add(parent: Element, tag: str, **attributes: object) -> Element:
+    return SubElement(parent, tag, _texts(**attributes))
 
 
-def _property(name: str, value: str) -> str:
-    return f"<property name={_attribute(name)} value={_attribute(value)}/>"
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_IMPOSSIBLE.sub("\ufffd", text))
+def _texts(**attributes: object) -> dict[str, str]:
+    return {name: _text(str(value)) for name, value in attributes.items()}
 
 
 def _text(text: str) -> str:
-    return escape(_IMPOSSIBLE.sub("\ufffd", text))
+    return _IMPOSSIBLE.sub("\ufffd", text)

@@ -43,19 +43,19 @@ def _oracle(
 def _confirmed(
     group: ViolationGroup, path: list[Transition], trial: TrialRun | None, oracle: ShrinkOracle | None
 ) -> Violation:
-    kind = group.kind
-    reproduced = None if trial is None else _reproduce(trial, path, kind, oracle)
+    found, count = group.first, len(group.occurrences)
+    reproduced = None if trial is None else _reproduce(trial, path, found.kind, oracle)
     if reproduced is None:
-        return Violation(kind, group.message, group.severity, path, group.count, error=group.error)
+        return Violation(found.kind, found.message, found.severity, path, count, error=found.error)
     return Violation(
-        kind,
+        found.kind,
         reproduced.message,
-        group.severity,
+        found.severity,
         list(reproduced.transitions),
-        group.count,
+        count,
         confirmed=True,
         shrunk_from=len(path) if len(path) > len(reproduced.transitions) else None,
-        error=group.error,
+        error=found.error,
     )
 
 

@@ -37,7 +37,7 @@ from clew.errors import (
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant
 from clew.explore.model.states import ID_LENGTH, State, pack, unpack
-from clew.explore.model.violations import ViolationKind
+from clew.explore.model.violations import RecordedViolation
 from clew.explore.model.world import StoredCheckpoint, World
 from clew.explore.process_mark import lives_elsewhere, mark
 from clew.explore.search import baseline
@@ -48,15 +48,6 @@ FORMAT = 2
 _BATCH_BYTES = 4 << 20  # of a baseline, written in one transaction
 _HEADER, _PROCESS, _BASELINE, _INITIAL = "head", "process", "baseline", "initial"
 _PIECE, _STATE, _OUTCOME = "k", "s", "t"  # prefixes of keys
-
-
-class RecordedViolation(msgspec.Struct, frozen=True, array_like=True):
-    """A violation as it was found."""
-
-    kind: ViolationKind
-    severity: str
-    message: str
-    error: str | None = None
 
 
 class ActionOutcome(msgspec.Struct, frozen=True, array_like=True):

@@ -30,11 +30,11 @@ from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant, Severity, error_message, failure_of
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import ID_LENGTH, State, Transition
-from clew.explore.model.violations import ViolationKind, ViolationLog
+from clew.explore.model.violations import RecordedViolation, ViolationKind, ViolationLog
 from clew.explore.model.world import World
 from clew.explore.search.action_table import ActionTable
 from clew.explore.search.checkpoints import CheckpointCache
-from clew.explore.search.journal import ActionOutcome, Journal, RecordedViolation
+from clew.explore.search.journal import ActionOutcome, Journal
 from clew.explore.search.strategies import Strategy
 
 RAISED = -1  # the result of an action that raised, instead of a state
@@ -226,7 +226,7 @@ class Search:
             self._make_room(state)
         kind = ViolationKind("action", chosen.name, type(error).__name__)
         trace = None if kind in self.violations.by_kind else _trace(error)
-        violation = RecordedViolation(kind, ACTION_SEVERITY.value, error_message(error), trace)
+        violation = RecordedViolation(kind, ACTION_SEVERITY, error_message(error), trace)
         self._record(violation, state, action)
         if self.journal is not None:
             self.journal.add(ActionOutcome(self.states[state].digest, chosen.name, None, (violation,)))
@@ -299,7 +299,7 @@ class Search:
         for each in failed:
             kind = ViolationKind("precondition", each.action, type(each.error).__name__)
             violations.append(
-                RecordedViolation(kind, ACTION_SEVERITY.value, error_message(each.error), _trace(each.error))
+                RecordedViolation(kind, ACTION_SEVERITY, error_message(each.error), _trace(each.error))
             )
         return enabled, violations
 
@@ -309,17 +309,14 @@ class Search:
             message = failure_of(invariant, world)
             if message is not None:
                 kind = ViolationKind("invariant", invariant.name)
-                violations.append(RecordedViolation(kind, invariant.severity.value, message))
+                violations.append(RecordedViolation(kind, invariant.severity, message))
         return violations
 
     def _record(self, violation: RecordedViolation, state: int | None, action: int | None) -> None:
         self.violations.add(
-            violation.kind,
-            Severity(violation.severity),
-            violation.message,
+            violation,
             None if state is None else self.ids[state],
             None if action is None else self.actions[action].name,
-            violation.error,
         )
 
     # -- nodes ----------------------------------------------------------------------------------------------

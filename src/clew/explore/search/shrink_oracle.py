@@ -54,7 +54,7 @@ class ShrinkOracle:
             for state, action in group.occurrences
             if state is not None and action is not None
         }
-        self._can_predict = group.kind.cause != "precondition" and len(self._violating) == len(
+        self._can_predict = group.first.kind.cause != "precondition" and len(self._violating) == len(
             set(group.occurrences)
         )
         self._path: Path = ()

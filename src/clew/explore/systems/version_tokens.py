@@ -1,8 +1,4 @@
-"""Checkpoints that refer to immutable values. Making one and restoring it is free at any size.
-
-A system whose state is one immutable value inherits from `VersionedSystem`. It replaces `_now` with each change, and
-adds the bytes of new content to `_added`.
-"""
+"""Checkpoints that refer to immutable versions. Making one and restoring it is free at any size."""
 
 from __future__ import annotations
 
@@ -11,8 +7,6 @@ from typing import Any, Generic, TypeVar
 from clew.errors import UnknownCheckpointError
 
 Version = TypeVar("Version")
-
-OVERHEAD = 512  # bytes of a checkpoint in addition to new content
 
 
 class VersionTokens(Generic[Version]):
@@ -56,29 +50,14 @@ class VersionTokens(Generic[Version]):
             self._sizes.pop(token, None)
 
 
-class VersionedSystem(Generic[Version]):
-    """A system whose state is one immutable value."""
+class TokenSystem(Generic[Version]):
+    """The tokens of a system whose checkpoints are references to versions."""
 
-    def __init__(self, now: Version) -> None:
-        self._now = now
-        self._added = 0  # bytes since the last checkpoint
+    def __init__(self) -> None:
         self._versions: VersionTokens[Version] = VersionTokens()
-
-    def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, OVERHEAD + self._added)
-        self._added = 0
-        return token
-
-    def rollback(self, token: int) -> None:
-        self._now = self._versions[token]
-        self._added = 0
 
     def is_valid(self, token: Any) -> bool:
         return token in self._versions
 
     def release(self, token: int) -> None:
         self._versions.drop(token)
-
-    def size(self, token: int) -> int:
-        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
-        return self._versions.size(token)

@@ -289,7 +289,6 @@ def filled(kind: str) -> Any:
     if kind == "storage":
         return MemoryStorage({"a": 1, "b": [datetime(2024, 1, 1, tzinfo=UTC)], "": None})
     fake = HTTPFake({"charges": {"b": 1, "a": {2, 3}}}, {"GET /": lambda request, state: None})
-    fake.fail(503, {"why": [1]}, times=None, path="/pay")
     with fake:
         httpx.get(f"{fake.url}/?q=1", trust_env=False)
     return fake
@@ -302,10 +301,11 @@ def changed(fake: Any) -> None:
         ("send", ["cid"]),
         ("advance", [1]),
         ("put", ["a", 2]),
-        ("heal", []),
     ):
         if hasattr(fake, method):
             getattr(fake, method)(*arguments)
+    if isinstance(fake, HTTPFake):
+        fake.state["charges"].clear()
 
 
 FAKES = ("queue", "mail", "clock", "storage", "http")

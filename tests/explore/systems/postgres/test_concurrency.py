@@ -197,7 +197,7 @@ def test_a_truncate_while_the_tables_are_first_read(database: Database) -> None:
     with writing_truncates(database):
         for _ in range(30):
             system.observe()
-            system._engine._observed = None  # so that every table is read again each time
+            system._observed = None  # so that every table is read again each time
     seen = system.observe()
     system.close()
     assert database.system().observe().digest == seen.digest
@@ -318,8 +318,8 @@ def test_a_process_that_was_killed_while_cloning(database: Database) -> None:
     database.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)")
     system = database.system(clones="auto")
     system.checkpoint("before")
-    prefix = system._engine._clones.prefix
-    system._engine._is_uninstalled = True  # so that closing leaves everything, as a kill would
+    prefix = system._clones.prefix
+    system._is_uninstalled = True  # so that closing leaves everything, as a kill would
     system.close()
     with psycopg.connect(database.dsn, dbname="postgres", autocommit=True) as admin:
         admin.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false".encode())

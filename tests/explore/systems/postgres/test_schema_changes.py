@@ -238,7 +238,7 @@ def test_a_restore_that_failed_over_a_change_can_be_tried_again(database: Databa
     system = database.system(clones="auto")
     before, truth = system.checkpoint("before"), database.truth()
     database.run("ALTER TABLE t ADD COLUMN w int")
-    clones_of = system._engine._clones
+    clones_of = system._clones
     working, clones_of.replace_with = clones_of.replace_with, refuse
     with pytest.raises(RollbackError, match="refused"):
         system.rollback(before)
@@ -256,7 +256,7 @@ def refuse(clone: str) -> None:
 def test_a_clone_that_fails_leaves_a_checkpoint_without_one(database: Database) -> None:
     database.run(*TABLE)
     system = database.system(clones="auto")
-    system._engine._clones.make = lambda: refuse("disk full")
+    system._clones.make = lambda: refuse("disk full")
     with pytest.warns(ExplorationWarning, match=r"cannot clone the database \(refused: disk full\)"):
         token = system.checkpoint("before")
     database.run("DELETE FROM t")
@@ -267,7 +267,7 @@ def test_a_clone_that_fails_leaves_a_checkpoint_without_one(database: Database) 
 def test_a_clone_that_fails_and_was_asked_for(database: Database) -> None:
     database.run(*TABLE)
     system = database.system(clones="always")
-    system._engine._clones.make = lambda: refuse("disk full")
+    system._clones.make = lambda: refuse("disk full")
     with pytest.raises(CheckpointError, match="refused: disk full"):
         system.checkpoint("before")
     assert system.observe().data["t"]

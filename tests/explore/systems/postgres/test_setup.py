@@ -76,19 +76,9 @@ def test_closing_leaves_nothing_behind(database: Database) -> None:
         system.observe,
         lambda: system.checkpoint("y"),
         lambda: system.rollback("x"),
-        system.uninstall,
     ):
         with pytest.raises(ClewError):
             call()
-
-
-def test_uninstalling_ends_the_system(database: Database) -> None:
-    database.run("CREATE TABLE t (v int)")
-    system = database.system()
-    token = system.checkpoint("x")
-    system.uninstall()
-    assert database.run(LEFT) == [(0,)]
-    assert not system.is_valid(token)
 
 
 def test_closing_while_the_application_holds_a_table(database: Database) -> None:

@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal
 
 import msgspec
@@ -28,7 +27,7 @@ from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.files.scan import DirectoryScan, FileEntry, Tree, is_directory, is_file, is_link
 from clew.explore.systems.temp_dirs import new_folder
-from clew.explore.systems.version_tokens import VersionTokens
+from clew.explore.systems.version_tokens import TokenSystem, VersionTokens
 
 try:
     import fcntl
@@ -40,7 +39,7 @@ _PIECE = 1 << 20
 _EMPTY = blake2b(digest_size=32).hexdigest()
 
 
-class FileSystem:
+class FileSystem(TokenSystem[Tree]):
     """A directory.
 
     Args:
@@ -62,7 +61,7 @@ class FileSystem:
                 f"directory: {os.fspath(directory)!r} contains the directory for temporary files; choose another one"
             )
         self._scan = DirectoryScan(self._root)
-        self._versions: VersionTokens[Tree] = VersionTokens()
+        super().__init__()
         self._observed: tuple[Tree, Observation] | None = None
         self._claimed: weakref.finalize[[int], FileSystem] | None = None
 
@@ -96,12 +95,6 @@ class FileSystem:
             raise RollbackError(
                 f"{os.fsdecode(self._root)}: cannot restore the checkpoint {token}: {error}"
             ) from error
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
         """Return the directory in pieces, from which another process can restore it."""
@@ -172,9 +165,7 @@ class FileSystem:
     def __enter__(self) -> FileSystem:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _scanned(self, doing: str, kind: type[Exception]) -> Tree:

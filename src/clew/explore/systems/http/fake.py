@@ -12,68 +12,36 @@ Routes are functions of a request and the state, which is a dict::
 - A route returns a body (a dict or list is sent as JSON), or a status and a body, or a status, a body and headers. None
   is sent as 204.
 - Requests are handled one at a time. Changes that a route makes before it raises remain, as in a real service.
-- The service can respond with an error status, respond slowly, or drop the connection, before or after the route runs.
-- The state, the pending faults and the log of requests are rolled back. The first two identify a state.
+- The state and the log of requests are rolled back. The state identifies a state of the system. To explore failures of
+  the service, let an action change the state, and a route respond accordingly.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
 from http.server import ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
 
 from clew.errors import DefinitionError
 from clew.explore.model.observation import Observation
-from clew.explore.systems.http.server import Dropped, Reply, Request, reply_of, serving
-from clew.explore.systems.version_tokens import VersionTokens
+from clew.explore.systems.http.server import Reply, Request, reply_of, serving
+from clew.explore.systems.version_tokens import TokenSystem
 from clew.state.codec import decode, digest, encode
 
 _OVERHEAD = 512  # bytes of a checkpoint in addition to the state
 Route = Callable[[Request, dict[str, Any]], Any]
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """A fault of future requests."""
-
-    kind: Literal["status", "delay", "drop"]
-    times: int | None = 1  # None: until `heal`
-    method: str | None = None
-    path: str | None = None
-    after: bool = False  # the route runs first
-    status: int = 500
-    body: Any = None
-    seconds: float = 0.0
-
-    def matches(self, request: Request) -> bool:
-        return self.method in (None, request.method) and self.path in (None, request.path)
-
-
 class _Version(msgspec.Struct, frozen=True):
     state: bytes  # preserves the order of dicts
-    faults: tuple[Fault, ...]
     requests: tuple[Request, ...]
 
-    def encoded(self) -> bytes:
-        """Return the version as bytes."""
-        faults = [msgspec.structs.asdict(fault) for fault in self.faults]
-        requests = [msgspec.structs.asdict(request) for request in self.requests]
-        return encode([self.state, faults, requests], at="fake", ordered=True)
 
-
-def _decoded(data: bytes) -> _Version:
-    state, faults, requests = decode(data)
-    return _Version(
-        state, tuple(Fault(**each) for each in faults), tuple(Request(**each) for each in requests)
-    )
-
-
-class HTTPFake:
+class HTTPFake(TokenSystem[_Version]):
     """A fake service.
 
     Args:
@@ -86,11 +54,10 @@ class HTTPFake:
     def __init__(self, state: dict[str, Any] | None = None, routes: dict[str, Route] | None = None) -> None:
         if state is not None and not isinstance(state, dict):
             raise DefinitionError(f"state: expected a dict, got {state!r}")
+        super().__init__()
         self.state: dict[str, Any] = decode(encode(state or {}, at="state", ordered=True))
         self._routes: list[tuple[str, re.Pattern[str], Route]] = []
-        self._faults: tuple[Fault, ...] = ()
         self._requests: tuple[Request, ...] = ()
-        self._versions: VersionTokens[_Version] = VersionTokens()
         self._lock = threading.RLock()
         self._server: ThreadingHTTPServer | None = None
         for where, function in (routes or {}).items():
@@ -139,81 +106,15 @@ class HTTPFake:
     def __enter__(self) -> HTTPFake:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    # ---------------------------------------------------------------- faults
-
-    def fail(
-        self,
-        status: int = 500,
-        body: Any = None,
-        *,
-        times: int | None = 1,
-        method: str | None = None,
-        path: str | None = None,
-        after: bool = False,
-    ) -> None:
-        """Respond to the next requests with a status; with `after`, after the route has run."""
-        self._add(Fault("status", times, method, path, after, status, body))
-
-    def delay(
-        self, seconds: float, *, times: int | None = 1, method: str | None = None, path: str | None = None
-    ) -> None:
-        """Respond to the next requests after a delay."""
-        self._add(Fault("delay", times, method, path, seconds=seconds))
-
-    def drop(
-        self,
-        *,
-        times: int | None = 1,
-        method: str | None = None,
-        path: str | None = None,
-        after: bool = False,
-    ) -> None:
-        """Close the connection of the next requests without a reply; with `after`, after the route has run."""
-        self._add(Fault("drop", times, method, path, after))
-
-    def heal(self) -> None:
-        """Remove all faults."""
-        with self._lock:
-            self._faults = ()
-
-    def _add(self, fault: Fault) -> None:
-        if fault.times is not None and fault.times < 1:
-            raise ValueError(f"times: expected an int >= 1, or None (until heal()), got {fault.times!r}")
-        encode(fault.body, at="body")
-        with self._lock:
-            self._faults += (fault,)
-
-    def _next_fault(self, request: Request) -> Fault | None:
-        for place, fault in enumerate(self._faults):
-            if fault.matches(request):
-                if fault.times is not None:
-                    left = (msgspec.structs.replace(fault, times=fault.times - 1),) if fault.times > 1 else ()
-                    self._faults = (*self._faults[:place], *left, *self._faults[place + 1 :])
-                return fault
-        return None
 
     # ---------------------------------------------------------------- requests
 
     def _answer(self, request: Request) -> Reply:
         with self._lock:
             self._requests += (request,)
-            fault = self._next_fault(request)
-        if fault is not None and fault.kind == "delay":
-            time.sleep(fault.seconds)
-            fault = None
-        with self._lock:
-            if fault is None:
-                return self._work(request)
-            if fault.after:
-                self._work(request)
-        if fault.kind == "drop":
-            raise Dropped
-        return reply_of((fault.status, fault.body))
+            return self._work(request)
 
     def _work(self, request: Request) -> Reply:
         others = set()
@@ -236,10 +137,7 @@ class HTTPFake:
 
     def observe(self) -> Observation:
         with self._lock:
-            data: dict[str, Any] = {"state": self.state}
-            if self._faults:
-                data["faults"] = [msgspec.structs.asdict(fault) for fault in self._faults]
-            encoded = encode(data, at="fake")
+            encoded = encode({"state": self.state}, at="fake")
             return Observation(
                 "http", decode(encoded), {"requests": len(self._requests)}, bytes.fromhex(digest(encoded))
             )
@@ -247,21 +145,14 @@ class HTTPFake:
     def checkpoint(self, name: str) -> int:
         with self._lock:
             encoded = encode(self.state, at="state", ordered=True)
-            version = _Version(encoded, self._faults, self._requests)
-            return self._versions.keep(version, _OVERHEAD + len(encoded))
+            return self._versions.keep(_Version(encoded, self._requests), _OVERHEAD + len(encoded))
 
     def rollback(self, token: int) -> None:
         version = self._versions[token]
         with self._lock:
             self.state.clear()  # in place, because the application may hold a reference
             self.state.update(decode(version.state))
-            self._faults, self._requests = version.faults, version.requests
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
+            self._requests = version.requests
 
     def size(self, token: int) -> int:
         """Return the number of bytes that a checkpoint holds."""
@@ -269,8 +160,8 @@ class HTTPFake:
 
     def dump_token(self, token: int) -> bytes:
         """Return a checkpoint as bytes."""
-        return self._versions[token].encoded()
+        return msgspec.msgpack.encode(self._versions[token])
 
     def load_token(self, data: bytes) -> int:
         """Return a token for a checkpoint that was saved as bytes."""
-        return self._versions.keep(_decoded(data), _OVERHEAD + len(data))
+        return self._versions.keep(msgspec.msgpack.decode(data, type=_Version), _OVERHEAD + len(data))

@@ -34,10 +34,6 @@ class Reply(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-class Dropped(Exception):
-    """Raised to close the connection without a reply."""
-
-
 def reply_of(returned: Any) -> Reply:
     """Return the result of a route as a reply."""
     if isinstance(returned, tuple):
@@ -74,12 +70,7 @@ def serving(answer: Callable[[Request], Reply]) -> ThreadingHTTPServer:
             pass
 
         def respond(self) -> None:
-            reply: Reply | None = None
-            try:
-                reply = answer(self.read_request())
-            except Dropped:
-                self.close_connection = True
-                return
+            reply = answer(self.read_request())
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)

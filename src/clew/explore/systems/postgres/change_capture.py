@@ -100,27 +100,21 @@ class ChangeCapture:
 
     def install(self) -> None:
         """Create the journal. From then on, schema changes are noticed."""
-
-        def work(begin: list[Statement]) -> tuple[bool, list[Statement]]:
-            run_all(self.link, begin)
-            return journal.create(self.link, self.schema), []
-
-        self._reports = self._with_locks(work)
+        self._reports = self._locked(lambda: journal.create(self.link, self.schema))
 
     def watch(
         self, tables: Sequence[str] | None, ignore: Mapping[str, Iterable[str]], *, strict: bool = True
     ) -> None:
         """Read the catalog, and put triggers on the watched tables. Unless `strict`, named tables may be missing."""
 
-        def work(begin: list[Statement]) -> tuple[WatchedObjects, list[Statement]]:
-            run_all(self.link, begin)
+        def work() -> WatchedObjects:
             self._lock_tables(tables)
             journal.lock(self.link, self.schema)
             watched = load_watched(self.link.cursor(), self.schema, tables, ignore, strict=strict)
             journal.watch(self.link, self.schema, watched)
-            return watched, []
+            return watched
 
-        self.watched = self._with_locks(work)
+        self.watched = self._locked(work)
         self.link.execute("DEALLOCATE ALL", prepare=False)  # their types may no longer exist
         self.fingerprint = None if self._reports else self._read_fingerprint()
 
@@ -134,23 +128,21 @@ class ChangeCapture:
 
     def remove(self) -> None:
         """Remove the journal and its triggers; disable the triggers if a reader blocks that."""
-
-        def remove(begin: list[Statement]) -> tuple[None, list[Statement]]:
-            run_all(self.link, begin)
-            journal.remove(self.link, self.schema)
-            return None, []
-
-        def disable(begin: list[Statement]) -> tuple[None, list[Statement]]:
-            run_all(self.link, begin)
-            journal.disable(self.link, self.watched)
-            return None, []
-
         try:
-            self._with_locks(remove)
+            self._locked(lambda: journal.remove(self.link, self.schema))
         except BlockedError:
             with suppress(BlockedError):
-                self._with_locks(disable)
+                self._locked(lambda: journal.disable(self.link, self.watched))
             raise
+
+    def _locked(self, work: Callable[[], T]) -> T:
+        """Work in a transaction that waits briefly for locks."""
+
+        def begun(begin: list[Statement]) -> tuple[T, list[Statement]]:
+            run_all(self.link, begin)
+            return work(), []
+
+        return self._with_locks(begun)
 
     def _with_locks(self, work: Callable[[list[Statement]], tuple[T, list[Statement]]]) -> T:
         """Work in a transaction that waits briefly for locks; start again until `patience` is over.

@@ -12,14 +12,15 @@ changed along the path. Between epochs it costs a copy of the database: the clon
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from clew.errors import (
     CheckpointError,
@@ -41,12 +42,12 @@ from clew.explore.systems.postgres.connection import address, psycopg, said
 from clew.explore.systems.postgres.diagnostics import Diagnostics
 from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Delta, Sequences
+from clew.explore.systems.postgres.system import PostgresSystem
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Cursor
 
 _TRIES = 20
-CloneChoice = Literal["auto", "always", "never"]
 
 
 @dataclass(eq=False)
@@ -71,26 +72,10 @@ class PostgresStateInfo:
 State = DeltaNode[tuple[int, str], PostgresStateInfo]
 
 
-class Deltas:
+class Deltas(PostgresSystem):
     """Checkpoint and restore by row deltas."""
 
-    ordering: Literal["any"] = "any"
-
-    def __init__(
-        self,
-        dsn: str,
-        *,
-        tables: Sequence[str] | None,
-        ignore: Mapping[str, Iterable[str]],
-        schema: str,
-        rows_shown: int,
-        clones: CloneChoice,
-        lock_timeout: float,
-    ) -> None:
-        self._tables, self._ignore = tables, ignore
-        self._rows_shown = rows_shown
-        self._clones_when = clones
-        self._lock = threading.RLock()
+    def _open(self, dsn: str) -> None:
         self._is_uninstalled = False
         self._install_id = token_hex(3)
         self._made = 0
@@ -101,14 +86,13 @@ class Deltas:
         self._observed: ObservedTables | None = None
         self._held: str | None = None  # a clone that outlives this process
         self._unprocessed: Sequence[str] = ()  # schema changes after which triggers were not installed yet
-        parts = address(dsn)
-        self._session, self._clones = open_session(parts, schema, lock_timeout)
+        self._session, self._clones = open_session(address(dsn), self._schema, self._lock_timeout)
         self._diagnostics = Diagnostics(lambda: self._session.link.closed)
         try:
             with self._diagnostics.errors(SystemSetupError, "cannot install the journal"):
                 self._session.install()
                 # A killed exploration may have dropped a named table; its clone restores it.
-                self._session.watch(tables, ignore, strict=not self._clones.left)
+                self._session.watch(self._tables, self._ignore, strict=not self._clones.left)
             self._check_sequence_caches()
             self._diagnostics.warn()
         except BaseException:
@@ -121,7 +105,6 @@ class Deltas:
     # --- the system
 
     def observe(self) -> Observation:
-        """Return an observation of the watched tables; only changes since the last one are read."""
         with self._lock, self._diagnostics.errors(ExplorationError, "cannot observe the database"):
             captured = self._read_changes()
             if self._observed is None or self._observed.behind():
@@ -134,7 +117,6 @@ class Deltas:
             return Observation("postgres", data, {"sequences": at}, identity(digests))
 
     def checkpoint(self, name: str) -> str:
-        """Return a token for the current state."""
         with self._lock, self._diagnostics.errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
             if self._clones.left:
                 self._drop_abandoned_clones()
@@ -153,7 +135,6 @@ class Deltas:
             return token
 
     def rollback(self, token: Any) -> None:
-        """Restore the state of a token. The token stays valid."""
         with self._lock:
             state = self._state(token)
             with self._diagnostics.errors(RollbackError, f"cannot roll back to {token}"):
@@ -188,7 +169,7 @@ class Deltas:
     # --- recovery by another process
 
     def save_baseline(self, token: Any) -> Iterator[bytes]:
-        """Return all watched rows in pieces, as of the last checkpoint."""
+        """Return the watched rows in pieces, from which another process can restore the last checkpoint."""
         spill, session = SpillFile(), self._session
         with self._lock, self._diagnostics.errors(CheckpointError, "cannot save the baseline"):
             state = self._state(token)
@@ -203,10 +184,13 @@ class Deltas:
             if epoch is not None and epoch.clone is not None:
                 epoch.clone = self._held = self._clones.hold(epoch.clone)
             header = recovery.header_of(session, captured.sequences, self._held)
-        return chain([recovery.encode_header(header)], map(spill.get, places))
+        return chain([msgspec.json.encode(header)], map(spill.get, places))
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Restore the saved rows; if the schema has changed, restore the clone first."""
+        """Restore the saved rows and sequences, and the schema if a clone of it exists.
+
+        Return False, and do nothing, if the pieces belong to another database.
+        """
         with self._lock, self._diagnostics.errors(RollbackError, "cannot restore the baseline"):
             remaining = iter(pieces)
             header = recovery.decode_header(next(remaining, b""))
@@ -255,27 +239,14 @@ class Deltas:
             else:
                 self._clones.drop(held)
 
-    def uninstall(self) -> None:
-        """Remove the triggers, the journal and the clones; the tables stay as they are."""
-        with self._lock, self._diagnostics.errors(ExplorationError, "cannot remove the journal"):
-            self._remove()
-
-    def _remove(self) -> None:
-        epochs = {self._state(token).info.epoch for token in self._tokens} | {self._epoch}
-        self._session.remove()
-        self._is_uninstalled = True
-        self._diagnostics.ended = self._diagnostics.ended or "the journal was removed"
-        self._tokens, self._epoch = {}, None
-        for epoch in epochs:
-            if epoch is not None and epoch.clone not in (None, self._held):
-                self._clones.drop(epoch.clone)
-
     def close(self) -> None:
         """Uninstall and disconnect. If the journal cannot be removed now, the next system replaces it."""
         with self._lock:
             was_ended, self._diagnostics.ended = self._diagnostics.ended, None
             try:
-                self._uninstall_any_way()
+                if not self._is_uninstalled:
+                    with self._diagnostics.errors(ExplorationError, "cannot remove the journal"):
+                        self._uninstall()
             except ExplorationError as error:
                 if was_ended is None:
                     warnings.warn(str(error), ExplorationWarning, stacklevel=3)
@@ -284,20 +255,23 @@ class Deltas:
                 self._session.link.close()
                 self._clones.close()
 
-    def _uninstall_any_way(self) -> None:
-        """Uninstall; use a new connection if the current one is lost."""
-        if self._is_uninstalled:
-            return
-        if not self._session.link.closed:
-            try:
-                self.uninstall()
-            except ExplorationError:
-                if not self._session.link.closed:
-                    raise
-        if not self._is_uninstalled:
-            self._diagnostics.ended = None
+    def _uninstall(self) -> None:
+        """Remove the triggers, the journal and the clones; use a new connection if the current one is lost."""
+        epochs = {self._state(token).info.epoch for token in self._tokens} | {self._epoch}
+        try:
+            if self._session.link.closed:
+                self._session.connect()
+            self._session.remove()
+        except psycopg.Error:
+            if not self._session.link.closed:
+                raise
             self._session.connect()
-            self.uninstall()
+            self._session.remove()
+        self._is_uninstalled = True
+        self._tokens, self._epoch = {}, None
+        for epoch in epochs:
+            if epoch is not None and epoch.clone not in (None, self._held):
+                self._clones.drop(epoch.clone)
 
     # --- reading changes
 

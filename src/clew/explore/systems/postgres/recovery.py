@@ -186,11 +186,6 @@ def _table_name(schema: str, number: int) -> str:
     return quoted(schema, f"saved_{number}")
 
 
-def encode_header(header: RecoveryHeader) -> bytes:
-    """Return the first piece."""
-    return msgspec.json.encode(header)
-
-
 def decode_header(piece: bytes) -> RecoveryHeader:
     """Return the metadata of the first piece."""
     try:

@@ -12,8 +12,7 @@ An observation reads all watched tables each time.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +23,7 @@ from clew.explore.systems.postgres.catalog import load_watched
 from clew.explore.systems.postgres.connection import TEXT_STYLE, address, psycopg, said
 from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Sequences, sequences_sql, set_sequences
+from clew.explore.systems.postgres.system import PostgresSystem
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection, Cursor
@@ -41,34 +41,30 @@ class Savepoint:
         return f"clew_{self.number}"
 
 
-class Savepoints:
-    """Checkpoint and restore within one transaction."""
+class Savepoints(PostgresSystem):
+    """Checkpoint and restore within one transaction.
+
+    The server rolls everything back when the process is killed, so there is no baseline.
+    """
 
     ordering: Literal["lifo"] = "lifo"
 
-    def __init__(
-        self,
-        shared: str | Connection,
-        *,
-        tables: Sequence[str] | None,
-        ignore: Mapping[str, Iterable[str]],
-        schema: str,
-        rows_shown: int,
-    ) -> None:
-        self._tables, self._ignore, self._schema = tables, ignore, schema
-        self._rows_shown = rows_shown
-        self._lock = threading.RLock()
-        self._is_own = isinstance(shared, str)
-        self.connection: Connection = _connected(shared) if isinstance(shared, str) else shared
+    def _open(self, dsn: str | Connection) -> None:
+        self._is_own = isinstance(dsn, str)
+        self._connection: Connection = _connected(dsn) if isinstance(dsn, str) else dsn
         self._made = 0
         self._stack: list[Savepoint] = []
         self._released: set[int] = set()
         try:
             with self._errors(ExplorationError, "cannot read the tables"), self._reading() as cursor:
-                load_watched(cursor, schema, tables, ignore)
+                load_watched(cursor, self._schema, self._tables, self._ignore)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def connection(self) -> Connection:
+        return self._connection
 
     def observe(self) -> Observation:
         with self._lock, self._errors(ExplorationError, "cannot observe the database"):
@@ -106,7 +102,7 @@ class Savepoints:
 
     def is_valid(self, token: Any) -> bool:
         with self._lock:
-            return self._index(token) is not None and not self.connection.closed
+            return self._index(token) is not None and not self._connection.closed
 
     def release(self, token: Any) -> None:
         """Discard a checkpoint. Releasing a savepoint ends the later ones, so only the last ones are released."""
@@ -117,7 +113,7 @@ class Savepoints:
             while self._stack and self._stack[-1].number in self._released:
                 last = self._stack.pop()
                 self._released.discard(last.number)
-                if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
+                if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
                     self._cursor().execute(f"RELEASE SAVEPOINT {last.name}".encode())
 
     def close(self) -> None:
@@ -125,9 +121,7 @@ class Savepoints:
         with self._lock:
             self._stack = []
             if self._is_own:
-                self.connection.close()
-
-    uninstall = close
+                self._connection.close()
 
     def _index(self, token: Any) -> int | None:
         for index, each in enumerate(self._stack):
@@ -136,17 +130,17 @@ class Savepoints:
         return None
 
     def _cursor(self) -> Cursor:
-        return psycopg.RawCursor(self.connection, row_factory=psycopg.rows.tuple_row)
+        return psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row)
 
     @contextmanager
     def _reading(self) -> Iterator[Cursor]:
         """Return a cursor with the fixed text format; the settings end with it."""
         status = psycopg.pq.TransactionStatus
         cursor = self._cursor()
-        if self.connection.info.transaction_status == status.INERROR:
+        if self._connection.info.transaction_status == status.INERROR:
             last = f" TO SAVEPOINT {self._stack[-1].name}" if self._stack else ""
             cursor.execute(f"ROLLBACK{last}".encode())
-        if self.connection.info.transaction_status == status.IDLE and self.connection.autocommit:
+        if self._connection.info.transaction_status == status.IDLE and self._connection.autocommit:
             cursor.execute("BEGIN")
         cursor.execute("SAVEPOINT clew_read")
         try:
@@ -154,7 +148,7 @@ class Savepoints:
                 cursor.execute("SELECT set_config($1, $2, true)", (name, value))
             yield cursor
         finally:
-            if not self.connection.closed:
+            if not self._connection.closed:
                 cursor.execute("ROLLBACK TO SAVEPOINT clew_read")
                 cursor.execute("RELEASE SAVEPOINT clew_read")
 

@@ -20,18 +20,17 @@ databases, and tables that are not watched.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import SystemSetupError
 from clew.explore.model.observation import Observation
-from clew.explore.systems.postgres.deltas import CloneChoice, Deltas
-from clew.explore.systems.postgres.savepoints import Savepoints
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
+CloneChoice = Literal["auto", "always", "never"]
 _MAX_SCHEMA_BYTES = 48  # trigger names contain it
 
 
@@ -55,6 +54,20 @@ class PostgresSystem:
         lock_timeout: Seconds that a restore waits for open transactions of the application.
     """
 
+    ordering: Literal["any", "lifo"] = "any"
+
+    def __new__(cls, *arguments: Any, mode: str = "deltas", **options: Any) -> PostgresSystem:
+        """Choose the class for a mode."""
+        if cls is not PostgresSystem:
+            return super().__new__(cls)
+        if mode == "savepoint":
+            from clew.explore.systems.postgres.savepoints import Savepoints
+
+            return super().__new__(Savepoints)
+        from clew.explore.systems.postgres.deltas import Deltas
+
+        return super().__new__(Deltas)
+
     def __init__(
         self,
         dsn: str | Connection,
@@ -68,86 +81,54 @@ class PostgresSystem:
         lock_timeout: float = 5.0,
     ) -> None:
         _check(dsn, tables, mode, schema, clones)
-        watch: dict[str, Any] = {"tables": tables, "ignore": ignore or {}, "schema": schema}
-        self._engine: Deltas | Savepoints
-        if mode == "savepoint":
-            self._engine = Savepoints(dsn, rows_shown=rows_shown, **watch)
-        else:
-            assert isinstance(dsn, str)
-            self._engine = Deltas(
-                dsn, rows_shown=rows_shown, clones=clones, lock_timeout=lock_timeout, **watch
-            )
+        self._tables = tables
+        self._ignore: Mapping[str, Iterable[str]] = ignore or {}
+        self._schema = schema
+        self._rows_shown = rows_shown
+        self._clones_when = clones
+        self._lock_timeout = lock_timeout
+        self._lock = threading.RLock()
+        self._open(dsn)
 
-    @property
-    def ordering(self) -> Literal["any", "lifo"]:
-        return self._engine.ordering
+    def _open(self, dsn: Any) -> None:
+        """Connect to the database."""
+        raise NotImplementedError
 
     @property
     def connection(self) -> Connection:
         """Return the shared connection; only in savepoint mode."""
-        if isinstance(self._engine, Savepoints):
-            return self._engine.connection
         raise AttributeError(
             "connection: available only in savepoint mode; otherwise open your own connections"
         )
 
     def observe(self) -> Observation:
         """Return an observation of the watched tables."""
-        return self._engine.observe()
+        raise NotImplementedError
 
     def checkpoint(self, name: str) -> Any:
         """Return a token for the current state. `name` appears in messages."""
-        return self._engine.checkpoint(name)
+        raise NotImplementedError
 
     def rollback(self, token: Any) -> None:
         """Restore the state of a token. The token stays valid."""
-        self._engine.rollback(token)
+        raise NotImplementedError
 
     def is_valid(self, token: Any) -> bool:
         """Return whether a token can be restored."""
-        return self._engine.is_valid(token)
+        raise NotImplementedError
 
     def release(self, token: Any) -> None:
         """Discard a token; an unknown one is not an error."""
-        self._engine.release(token)
-
-    def size(self, token: Any) -> int:
-        """Return the number of bytes that a token holds in memory."""
-        return self._engine.size(token) if isinstance(self._engine, Deltas) else 0
-
-    def save_baseline(self, token: Any) -> Iterable[bytes]:
-        """Return the watched rows in pieces, from which another process can restore the last checkpoint.
-
-        In savepoint mode the server rolls everything back when the process is killed.
-        """
-        return self._engine.save_baseline(token) if isinstance(self._engine, Deltas) else ()
-
-    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Restore the saved rows and sequences, and the schema if a clone of it exists.
-
-        Return False, and do nothing, if the pieces belong to another database.
-        """
-        return not isinstance(self._engine, Deltas) or self._engine.restore_baseline(pieces)
-
-    def release_baseline(self) -> None:
-        """Drop the recovery data: no other process needs to restore the database."""
-        if isinstance(self._engine, Deltas):
-            self._engine.release_baseline()
-
-    def uninstall(self) -> None:
-        """Remove the triggers, the journal and the clones. The rows stay as they are."""
-        self._engine.uninstall()
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Uninstall and disconnect."""
-        self._engine.close()
+        """Remove the triggers, the journal and the clones, and disconnect. The rows stay as they are."""
+        raise NotImplementedError
 
     def __enter__(self) -> PostgresSystem:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

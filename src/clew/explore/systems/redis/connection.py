@@ -19,10 +19,16 @@ from typing import Any
 
 from clew.errors import SystemSetupError
 
+try:
+    import redis
+except ImportError:
+    raise SystemSetupError("RedisSystem needs the package redis: pip install redis") from None
+
 Command = tuple[Any, ...]
 _SILENT = re.compile(rb"cmdstat_(?:flushdb|flushall|swapdb):calls=(\d+)")
 _PIECE = 10_000  # commands in one pipeline
 _CLAIM_TIMEOUT = 2.0  # seconds
+_BROKEN = (redis.ConnectionError, redis.TimeoutError)
 _FLAGS = frozenset("g$lshzxetd")  # the meaning of "A"
 
 
@@ -38,7 +44,6 @@ class RedisConnection:
         self.database = int(self._options.get("db") or 0)
         where = [str(self._options.get(name) or "") for name in ("host", "port", "path")]
         self.identity = "/".join([*where, str(self.database)])
-        self._errors = _errors_of(self._make)
         self._commands: Any = None
         self._listener: Any = None
         self._counted = 0
@@ -54,7 +59,7 @@ class RedisConnection:
             return []
         try:
             return self._exchange(listed)
-        except self._errors.connection:
+        except _BROKEN:
             self._commands.disconnect()  # it may have been idle for too long; these commands can be repeated
             return self._exchange(listed)
 
@@ -72,7 +77,7 @@ class RedisConnection:
     def _reply(self, connection: Any) -> Any:
         try:
             return connection.read_response(disable_decoding=True)
-        except self._errors.response as error:
+        except redis.ResponseError as error:
             return error
 
     # ---------------------------------------------------------------- ownership
@@ -147,7 +152,7 @@ class RedisConnection:
             nonce = uuid.uuid4().hex
             self._listener.send_command("PING", nonce)
             return self._until(b"pong", nonce.encode())
-        except (*self._errors.connection, OSError):
+        except (*_BROKEN, OSError):
             if self._listener is not None:
                 self._listener.disconnect()
             self._listener = None
@@ -167,7 +172,7 @@ class RedisConnection:
         try:
             if self.flags is not None:
                 self.send([("CONFIG", "SET", "notify-keyspace-events", self.flags)])
-        except self._errors.connection:
+        except _BROKEN:
             pass  # the server has stopped, and its setting is lost anyway
         for connection in (self._commands, self._listener):
             if connection is not None:
@@ -175,60 +180,17 @@ class RedisConnection:
         self._commands = self._listener = None
 
 
-class _Errors:
-    def __init__(self, library: Any) -> None:
-        self.connection = (library.ConnectionError, library.TimeoutError)
-        self.response = library.ResponseError
-
-
-def _errors_of(connection_class: Any) -> _Errors:
-    import importlib
-
-    library = importlib.import_module(connection_class.__module__.split(".")[0] + ".exceptions")
-    return _Errors(library)
-
-
 def _pool_of(server: Any) -> Any:
-    if not isinstance(server, str):
-        pool = getattr(server, "connection_pool", None)
-        if pool is None or not hasattr(pool, "connection_kwargs"):
-            raise SystemSetupError(
-                f"server: expected a URL or a client (redis.Redis, valkey.Valkey), got {type(server).__name__}"
-            )
-        return _plain_pool(pool)
-    try:
-        import redis as library
-    except ImportError:
+    if isinstance(server, str):
         try:
-            import valkey as library  # type: ignore[no-redef]
-        except ImportError:
+            return redis.ConnectionPool.from_url(re.sub("^valkey", "redis", server))
+        except ValueError as error:
             raise SystemSetupError(
-                "RedisSystem needs the package redis (or valkey): pip install redis"
-            ) from None
-    scheme, separator, rest = server.partition("://")
-    known = {"valkey": "redis", "valkeys": "rediss"}
-    try:
-        return library.ConnectionPool.from_url(known.get(scheme, scheme) + separator + rest)
-    except ValueError as error:
-        raise SystemSetupError(
-            f"server: invalid URL {server!r} ({error}); use redis://host:port/db or unix://path"
-        ) from error
-
-
-def _plain_pool(pool: Any) -> Any:
-    """Return the pool or, for an asyncio client, an equivalent pool of blocking connections."""
-    kind = pool.connection_class
-    if ".asyncio" not in kind.__module__:
-        return pool
-    import importlib
-
-    library = importlib.import_module(kind.__module__.replace(".asyncio", ""))
-    options = {
-        name: value
-        for name, value in pool.connection_kwargs.items()
-        if name not in ("retry", "retry_on_error")
-    }
-    return library.ConnectionPool(connection_class=getattr(library, kind.__name__), **options)
+                f"server: invalid URL {server!r} ({error}); use redis://host:port/db or unix://path"
+            ) from error
+    if isinstance(server, redis.Redis):
+        return server.connection_pool
+    raise SystemSetupError(f"server: expected a URL or a redis.Redis, got {type(server).__name__}")
 
 
 def _is_sufficient(flags: str) -> bool:

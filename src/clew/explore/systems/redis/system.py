@@ -17,7 +17,6 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
@@ -196,9 +195,7 @@ class RedisSystem:
     def __enter__(self) -> RedisSystem:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---------------------------------------------------------------- reading changes

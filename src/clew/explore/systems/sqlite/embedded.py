@@ -11,9 +11,7 @@ no journal. Everything else works as for a shared file: `checkpoints`, `observat
 
 from __future__ import annotations
 
-import os
-import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -21,12 +19,12 @@ from typing import Any, cast
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.checkpoints import SchemaEpoch, SQLiteCheckpoints, SQLiteStateInfo, StateNode
+from clew.explore.systems.sqlite.checkpoints import SchemaEpoch, SQLiteStateInfo, StateNode
 from clew.explore.systems.sqlite.observation import DatabaseObserver
-from clew.explore.systems.sqlite.recovery import packed, unpacked
+from clew.explore.systems.sqlite.recovery import unpacked
 from clew.explore.systems.sqlite.restore import apply, read_sequences, write_sequences
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
-from clew.explore.systems.temp_dirs import new_folder
+from clew.explore.systems.sqlite.system import SQLiteSystem
 
 try:
     import apsw
@@ -34,112 +32,81 @@ except ImportError:
     raise SystemSetupError("SQLiteSystem(private=True) needs the package apsw: pip install apsw") from None
 
 
-class EmbeddedSQLite:
-    """The engine of `SQLiteSystem` for a private database."""
+class EmbeddedSQLite(SQLiteSystem):
+    """A private database."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        tables: Collection[str] | None,
-        ignore: Mapping[str, Collection[str]],
-        rows_shown: int,
-    ) -> None:
-        self._path = os.fspath(path)
-        self._tables = tables
-        self._ignore = ignore
-        self.connection = apsw.Connection(self._path)
-        self._plain: Any = _ConnectionAdapter(self.connection)
-        self._folder, self._remove_folder = new_folder(self, "sqlite")
-        self._observer = DatabaseObserver(cast(Any, self._plain), self._path, rows_shown)
+    _driver_error = apsw.Error
+
+    def _open(self) -> None:
+        self._connection = apsw.Connection(self._path)
+        self._plain: Any = _ConnectionAdapter(self._connection)
+        self._observer = DatabaseObserver(cast(Any, self._plain), self._path, self._rows_shown)
         self._session: apsw.Session | None = None
         self._changes = -1  # of the connection, when the session started
-        self.checkpoints = SQLiteCheckpoints(self._path)
+
+    @property
+    def connection(self) -> apsw.Connection:
+        return self._connection
 
     def observe(self) -> Observation:
-        info = self._read("observe")
-        if info.observation is None:
-            info.observation = self._observer.observe(info.epoch.schema, info.sums, self._plain)
-        return info.observation
-
-    def checkpoint(self, name: str) -> int:
-        self._read(f"make the checkpoint {name!r}")
-        return self.checkpoints.checkpoint()
+        with self._errors(CheckpointError, "observe"):
+            self._read()
+            info = self._checkpoints.current
+            if info.observation is None:
+                info.observation = self._observer.observe(info.epoch.schema, info.sums, self._plain)
+            return info.observation
 
     def rollback(self, token: int) -> None:
-        node = self.checkpoints[token]
-        if self.connection.in_transaction:
-            raise RollbackError(f"{self._path}: the connection is in a transaction; end it before a rollback")
-        try:
-            self._read(f"restore the checkpoint {token}")
+        node = self._checkpoints[token]
+        self._check_no_transaction()
+        with self._errors(RollbackError, f"restore the checkpoint {token}"):
+            self._read()
             self._restore(node)
-        except (apsw.Error, CheckpointError) as error:
-            raise RollbackError(f"{self._path}: cannot restore the checkpoint {token}: {error}") from error
-
-    def save_baseline(self, token: int) -> Iterator[bytes]:
-        epoch = self._read("save the baseline").epoch
-        self.checkpoints.check_current(token)
-        copy = epoch.copy
-        if self.checkpoints[token] is not epoch.root:
-            copy = self._new_file()
-            _save_copy(self.connection, copy)
-        return packed(copy, self._path)
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Replace the database with the saved copy."""
-        if self.connection.in_transaction:
-            raise RollbackError(f"{self._path}: the connection is in a transaction; end it first")
+        self._check_no_transaction()
         file = self._new_file()
         if not unpacked(pieces, file, self._path):
             return False
         self._end_session()
-        try:
-            _load_copy(file, self.connection)
+        with self._errors(RollbackError, "restore the baseline"):
+            _load_copy(file, self._connection)
             self._begin_epoch()
-        except apsw.Error as error:
-            raise RollbackError(f"{self._path}: cannot restore the baseline: {error}") from error
         return True
 
-    def _new_file(self) -> Path:
-        return self._folder / uuid.uuid4().hex
+    def _check_no_transaction(self) -> None:
+        if self._connection.in_transaction:
+            raise RollbackError(f"{self._path}: the connection is in a transaction; end it before a rollback")
 
     def close(self) -> None:
-        """Discard all checkpoints, and close the connection."""
         self._end_session()
-        self.checkpoints.clear()
-        self.connection.close()
+        self._checkpoints.clear()
+        self._connection.close()
         self._remove_folder()
 
     # ---------------------------------------------------------------- reading changes
 
-    def _read(self, doing: str) -> SQLiteStateInfo:
-        """Record the changes since the last call, and return the current state."""
-        now = self.checkpoints.now
-        try:
-            if now is None or self._version() != now.epoch.version:
-                self._begin_epoch()
-            elif self.connection.total_changes() != self._changes:
-                self._read_session(now.epoch.schema)
-        except apsw.Error as error:
-            raise CheckpointError(f"{self._path}: cannot {doing}: {error}") from error
-        return self.checkpoints.current
+    def _read(self) -> None:
+        now = self._checkpoints.now
+        if now is None or self._version() != now.epoch.version:
+            self._begin_epoch()
+        elif self._connection.total_changes() != self._changes:
+            schema = now.epoch.schema
+            assert self._session is not None
+            changes = _images(self._plain, schema, self._session.changeset())
+            self._checkpoints.record(changes, read_sequences(self._plain, schema))
+            self._begin_session(schema)
 
     def _version(self) -> int:
         return int(self._plain.execute("PRAGMA schema_version").fetchone()[0])
 
-    def _read_session(self, schema: WatchedSchema) -> None:
-        assert self._session is not None
-        changes = _images(self._plain, schema, self._session.changeset())
-        self.checkpoints.record(changes, read_sequences(self._plain, schema))
-        self._begin_session(schema)
-
     def _begin_session(self, schema: WatchedSchema) -> None:
         self._end_session()
-        self._session = apsw.Session(self.connection, "main")
+        self._session = apsw.Session(self._connection, "main")
         self._session.config(apsw.SQLITE_SESSION_OBJCONFIG_ROWID, True)
         for table in schema.tables:
             self._session.attach(table.name)
-        self._changes = self.connection.total_changes()
+        self._changes = self._connection.total_changes()
 
     def _end_session(self) -> None:
         if self._session is not None:
@@ -149,7 +116,7 @@ class EmbeddedSQLite:
     # ---------------------------------------------------------------- epochs and restoring
 
     def _begin_epoch(self) -> None:
-        complete = self.checkpoints.now is None
+        complete = self._checkpoints.now is None
         schema = read_schema(self._plain, self._tables, self._ignore, by_rowid=False, complete=complete)
         for table in schema.tables:
             if any(order.strip('"').upper() != "BINARY" for order in table.orders):
@@ -158,26 +125,31 @@ class EmbeddedSQLite:
                     "leave the table out (tables=[...]), or do not use private=True"
                 )
         epoch = SchemaEpoch(schema, self._version(), self._new_file())
-        _save_copy(self.connection, epoch.copy)
+        self._save_copy(epoch.copy)
         sums = tuple((0, 0) if t.shadow else images.total(self._plain, t) for t in schema.tables)
-        self.checkpoints.begin_epoch(SQLiteStateInfo(epoch, sums, read_sequences(self._plain, schema)))
+        self._checkpoints.begin_epoch(SQLiteStateInfo(epoch, sums, read_sequences(self._plain, schema)))
         self._begin_session(schema)
 
     def _restore(self, node: StateNode) -> None:
         epoch = node.info.epoch
         self._end_session()
-        if self.checkpoints.current.epoch is not epoch:
+        if self._checkpoints.current.epoch is not epoch:
             assert epoch.root is not None
-            _load_copy(epoch.copy, self.connection)
+            _load_copy(epoch.copy, self._connection)
             epoch.version = self._version()
-            self.checkpoints.move(epoch.root)
+            self._checkpoints.move(epoch.root)
         try:
-            with _TriggersDisabled(self.connection):
-                apply(self._plain, epoch.schema, self.checkpoints.path_to(node), quiet=True)
+            with _TriggersDisabled(self._connection):
+                apply(self._plain, epoch.schema, self._checkpoints.path_to(node), quiet=True)
                 write_sequences(self._plain, epoch.schema, node.info.sequences)
-            self.checkpoints.move(node)
+            self._checkpoints.move(node)
         finally:
             self._begin_session(epoch.schema)
+
+    def _save_copy(self, file: Path) -> None:
+        with closing(apsw.Connection(str(file))) as target:
+            target.execute("PRAGMA synchronous = OFF")
+            _copy(self._connection, target)
 
 
 class _TriggersDisabled:
@@ -226,12 +198,6 @@ class _ConnectionAdapter:
             self._connection.execute(sql, row)
             changed += self._connection.changes()
         return _ChangeCounter(changed)
-
-
-def _save_copy(source: apsw.Connection, file: Path) -> None:
-    with closing(apsw.Connection(str(file))) as target:
-        target.execute("PRAGMA synchronous = OFF")
-        _copy(source, target)
 
 
 def _load_copy(file: Path, target: apsw.Connection) -> None:

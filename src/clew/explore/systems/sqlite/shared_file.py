@@ -18,11 +18,10 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -34,45 +33,37 @@ from clew.explore.systems.sqlite import row_images as images
 from clew.explore.systems.sqlite.checkpoints import (
     Delta,
     SchemaEpoch,
-    SQLiteCheckpoints,
     SQLiteStateInfo,
     StateNode,
 )
 from clew.explore.systems.sqlite.observation import DatabaseObserver
-from clew.explore.systems.sqlite.recovery import packed, path_back, shape, unpacked
+from clew.explore.systems.sqlite.recovery import path_back, shape, unpacked
 from clew.explore.systems.sqlite.restore import apply, read_sequences, switch_triggers_off, write_sequences
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
+from clew.explore.systems.sqlite.system import SQLiteSystem
 from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, disable_for, install, uninstall
-from clew.explore.systems.temp_dirs import new_folder
+
+_OLDEST = (3, 37, 0)  # PRAGMA table_list
 
 
-class SharedSQLite:
-    """The engine of `SQLiteSystem` for a file that other connections write."""
+class SharedSQLite(SQLiteSystem):
+    """A file that other connections write."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        tables: Collection[str] | None,
-        ignore: Mapping[str, Collection[str]],
-        rows_shown: int,
-        timeout: float,
-        prepare: Callable[[sqlite3.Connection], object] | None,
-    ) -> None:
-        self._path = os.fspath(path)
-        self._tables = tables
-        self._ignore = ignore
-        self._timeout = timeout
-        self._prepare = prepare
+    def _open(self) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise SystemSetupError(
+                f"SQLite {sqlite3.sqlite_version} is too old; version 3.37 or later is required"
+            )
+        if self._path in ("", ":memory:"):
+            raise SystemSetupError(
+                "path: other connections cannot open a database in memory; "
+                'use a file, or SQLiteSystem(":memory:", private=True).connection'
+            )
         self._owner = f"{uuid.uuid4().hex}/{mark()}"
-        try:
+        with self._errors(SystemSetupError, "open the database"):
             self._connection = self._connect()
-        except sqlite3.Error as error:
-            raise SystemSetupError(f"{self._path}: cannot open the database: {error}") from error
-        self._folder, self._remove_folder = new_folder(self, "sqlite")
         self._is_quiet = switch_triggers_off(self._connection)
-        self._observer = DatabaseObserver(self._connection, self._path, rows_shown)
-        self.checkpoints = SQLiteCheckpoints(self._path)
+        self._observer = DatabaseObserver(self._connection, self._path, self._rows_shown)
         self._version = -1  # PRAGMA data_version, at the last read
         self._seq = 0  # the last journal entry that was read
         self._shadows: Delta = {}  # the rows of shadow tables, at the last read
@@ -90,13 +81,8 @@ class SharedSQLite:
                 self._read()
             return self._info.observation
 
-    def checkpoint(self, name: str) -> int:
-        with self._errors(CheckpointError, f"make the checkpoint {name!r}"):
-            self._read()
-        return self.checkpoints.checkpoint()
-
     def rollback(self, token: int) -> None:
-        node = self.checkpoints[token]
+        node = self._checkpoints[token]
         with self._errors(RollbackError, f"restore the checkpoint {token}"):
             if not self._restore(node):
                 self._restore_epoch(node.info.epoch)
@@ -105,16 +91,9 @@ class SharedSQLite:
                         f"{self._path}: the schema changed during the restore; try again when no migration runs"
                     )
 
-    def save_baseline(self, token: int) -> Iterator[bytes]:
-        with self._errors(CheckpointError, "save the baseline"):
-            self._read()
-            self.checkpoints.check_current(token)
-            copy = self._info.epoch.copy
-            if self.checkpoints[token] is not self._info.epoch.root:
-                copy = self._new_file()
-                with self._transaction("BEGIN"):
-                    _save_copy(self._connection, copy)
-        return packed(copy, self._path)
+    def _save_copy(self, file: Path) -> None:
+        with self._transaction("BEGIN"):
+            _save_copy(self._connection, file)
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Restore the saved rows if the schema is the same, otherwise the whole file."""
@@ -144,18 +123,15 @@ class SharedSQLite:
             write_sequences(connection, epoch.schema, read_sequences(saved, epoch.schema))
         return True
 
-    def _new_file(self) -> Path:
-        return self._folder / uuid.uuid4().hex
-
     def close(self) -> None:
         """Remove the triggers and the journal from the database, and close it."""
         try:
-            if self.checkpoints.now is not None:
+            if self._checkpoints.now is not None:
                 with self._errors(CheckpointError, "remove the triggers"), self._writing():
                     if self._installed_by() == self._owner:
                         uninstall(self._connection)
         finally:
-            self.checkpoints.clear()
+            self._checkpoints.clear()
             self._connection.close()
             self._remove_folder()
 
@@ -163,11 +139,11 @@ class SharedSQLite:
 
     @property
     def _info(self) -> SQLiteStateInfo:
-        return self.checkpoints.current
+        return self._checkpoints.current
 
     def _read(self) -> None:
         """Record the changes that were committed since the last call."""
-        if self.checkpoints.now is None:
+        if self._checkpoints.now is None:
             self._begin_epoch()
             return
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
@@ -185,7 +161,7 @@ class SharedSQLite:
         connection, schema = self._connection, self._info.epoch.schema
         shadows = _shadow_rows(connection, schema)
         add(shadows, self._shadows, -1)
-        self.checkpoints.record(self._new_entries(schema), read_sequences(connection, schema), shadows)
+        self._checkpoints.record(self._new_entries(schema), read_sequences(connection, schema), shadows)
         add(self._shadows, shadows)
         (self._version,) = connection.execute("PRAGMA data_version").fetchone()
 
@@ -210,9 +186,9 @@ class SharedSQLite:
         """Install the journal for the current schema, and copy the file."""
         info = None
         while info is None:  # the schema may change again between the two
-            schema, version = self._install(takes_over or self.checkpoints.now is None)
+            schema, version = self._install(takes_over or self._checkpoints.now is None)
             info = self._copy(schema, version)
-        self.checkpoints.begin_epoch(info)
+        self._checkpoints.begin_epoch(info)
 
     def _install(self, takes_over: bool) -> tuple[WatchedSchema, int]:
         with self._writing():
@@ -226,7 +202,7 @@ class SharedSQLite:
                 )
             uninstall(self._connection)
             # A watched table may be missing in a later epoch. That is a state, not an invalid option.
-            complete = self.checkpoints.now is None
+            complete = self._checkpoints.now is None
             schema = read_schema(self._connection, self._tables, self._ignore, complete=complete)
             install(self._connection, schema, self._owner)
             return schema, self._schema_version()
@@ -251,7 +227,7 @@ class SharedSQLite:
         self._overwrite(epoch.copy)
         assert epoch.root is not None
         epoch.version = self._schema_version()
-        self.checkpoints.move(epoch.root)
+        self._checkpoints.move(epoch.root)
         self._seq, self._shadows = epoch.seq, dict(epoch.shadows)
 
     def _overwrite(self, file: Path) -> None:
@@ -282,7 +258,7 @@ class SharedSQLite:
             if self._schema_version() != epoch.version:
                 return False
             self._read_journal()
-            path = self.checkpoints.path_to(node)
+            path = self._checkpoints.path_to(node)
             version = apply(connection, epoch.schema, path, quiet=self._is_quiet) or epoch.version
             if self._info.sequences != node.info.sequences or path:
                 write_sequences(connection, epoch.schema, node.info.sequences)
@@ -294,7 +270,7 @@ class SharedSQLite:
         epoch.version, self._seq = version, 0
         tables = epoch.schema.tables
         add(self._shadows, {item: count for item, count in path.items() if tables[item[0]].shadow})
-        self.checkpoints.move(node)
+        self._checkpoints.move(node)
         return True
 
     # ---------------------------------------------------------------- the connection
@@ -371,14 +347,6 @@ class SharedSQLite:
             self._connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
         with self._transaction(None):
             yield
-
-    @contextmanager
-    def _errors(self, kind: type[Exception], doing: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            hint = "; end the open transaction of the application" if "locked" in str(error) else ""
-            raise kind(f"{self._path}: cannot {doing}: {error}{hint}") from error
 
 
 def _save_copy(connection: sqlite3.Connection, file: Path) -> None:

@@ -2,25 +2,25 @@
 
 By default the application uses its own connections, in any process, and commits; triggers journal the changes
 (`shared_file`). With `private=True` the application uses the system's connection, and SQLite's session extension
-records the changes without triggers (`embedded`).
+records the changes without triggers (`embedded`). Both find out which rows changed in their own way; everything that
+follows from the changed rows is common (`checkpoints`, `observation`, `restore`, `recovery`).
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
 
-from clew.errors import SystemSetupError
+from clew.errors import CheckpointError, SystemSetupError
 from clew.explore.model.observation import Observation
-from clew.explore.systems.sqlite.shared_file import SharedSQLite
-
-if TYPE_CHECKING:
-    import apsw
-
-_OLDEST = (3, 37, 0)  # PRAGMA table_list
+from clew.explore.systems.sqlite.checkpoints import SQLiteCheckpoints
+from clew.explore.systems.sqlite.recovery import packed
+from clew.explore.systems.temp_dirs import new_folder
 
 
 class SQLiteSystem:
@@ -42,6 +42,19 @@ class SQLiteSystem:
     """
 
     ordering: Literal["any"] = "any"
+    _driver_error: type[Exception] = sqlite3.Error
+
+    def __new__(cls, *arguments: Any, private: bool = False, **options: Any) -> SQLiteSystem:
+        """Choose the class for shared files or for private databases."""
+        if cls is not SQLiteSystem:
+            return super().__new__(cls)
+        if private:
+            from clew.explore.systems.sqlite.embedded import EmbeddedSQLite
+
+            return super().__new__(EmbeddedSQLite)
+        from clew.explore.systems.sqlite.shared_file import SharedSQLite
+
+        return super().__new__(SharedSQLite)
 
     def __init__(
         self,
@@ -60,73 +73,93 @@ class SQLiteSystem:
             raise SystemSetupError(f"tables: expected a list of names, got {tables!r}; write [{tables!r}]")
         if any(isinstance(columns, str) for columns in ignore.values()):
             raise SystemSetupError(f"ignore: expected a list of columns for each table, got {dict(ignore)!r}")
-        if private:
-            from clew.explore.systems.sqlite.embedded import EmbeddedSQLite
-
-            self._engine: SharedSQLite | EmbeddedSQLite = EmbeddedSQLite(
-                path, tables=tables, ignore=ignore, rows_shown=rows_shown
-            )
-            return
-        if sqlite3.sqlite_version_info < _OLDEST:
-            raise SystemSetupError(
-                f"SQLite {sqlite3.sqlite_version} is too old; version 3.37 or later is required"
-            )
-        if os.fspath(path) in ("", ":memory:"):
-            raise SystemSetupError(
-                "path: other connections cannot open a database in memory; "
-                'use a file, or SQLiteSystem(":memory:", private=True).connection'
-            )
-        self._engine = SharedSQLite(
-            path, tables=tables, ignore=ignore, rows_shown=rows_shown, timeout=timeout, prepare=prepare
-        )
+        self._path = os.fspath(path)
+        self._tables = tables
+        self._ignore = ignore
+        self._rows_shown = rows_shown
+        self._timeout = timeout
+        self._prepare = prepare
+        self._checkpoints = SQLiteCheckpoints(self._path)
+        self._open()
+        self._folder, self._remove_folder = new_folder(self, "sqlite")
 
     @property
-    def connection(self) -> apsw.Connection:
-        """Return the connection that the application must use; only with `private=True`."""
-        if isinstance(self._engine, SharedSQLite):
-            raise SystemSetupError(
-                "connection: available only with private=True; otherwise open your own connections"
-            )
-        return self._engine.connection
+    def connection(self) -> Any:
+        """Return the connection that the application must use, an `apsw.Connection`; only with `private=True`."""
+        raise SystemSetupError(
+            "connection: available only with private=True; otherwise open your own connections"
+        )
 
     def observe(self) -> Observation:
-        return self._engine.observe()
+        raise NotImplementedError
 
     def checkpoint(self, name: str) -> int:
-        return self._engine.checkpoint(name)
+        with self._errors(CheckpointError, f"make the checkpoint {name!r}"):
+            self._read()
+        return self._checkpoints.checkpoint()
 
     def rollback(self, token: int) -> None:
-        self._engine.rollback(token)
+        raise NotImplementedError
 
     def is_valid(self, token: Any) -> bool:
-        return token in self._engine.checkpoints
+        return token in self._checkpoints
 
     def release(self, token: int) -> None:
-        self._engine.checkpoints.release(token)
+        self._checkpoints.release(token)
 
     def size(self, token: int) -> int:
         """Return the number of bytes that a checkpoint holds in memory."""
-        return self._engine.checkpoints.size(token)
+        return self._checkpoints.size(token)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
         """Return the database in pieces, from which another process can restore the last checkpoint."""
-        return self._engine.save_baseline(token)
+        with self._errors(CheckpointError, "save the baseline"):
+            self._read()
+            self._checkpoints.check_current(token)
+            epoch = self._checkpoints.current.epoch
+            copy = epoch.copy
+            if self._checkpoints[token] is not epoch.root:
+                copy = self._new_file()
+                self._save_copy(copy)
+        return packed(copy, self._path)
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Restore the saved database; return False, and do nothing, if the pieces belong to another file.
 
         Tables that are not watched stay unchanged, unless the schema has changed.
         """
-        return self._engine.restore_baseline(pieces)
+        raise NotImplementedError
 
     def close(self) -> None:
         """Remove the journal, and discard all checkpoints. The rows stay as they are."""
-        self._engine.close()
+        raise NotImplementedError
 
     def __enter__(self) -> SQLiteSystem:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _open(self) -> None:
+        """Open the database."""
+        raise NotImplementedError
+
+    def _read(self) -> None:
+        """Record the changes since the last call."""
+        raise NotImplementedError
+
+    def _save_copy(self, file: Path) -> None:
+        """Copy the database to a file."""
+        raise NotImplementedError
+
+    def _new_file(self) -> Path:
+        return self._folder / uuid.uuid4().hex
+
+    @contextmanager
+    def _errors(self, kind: type[Exception], doing: str) -> Iterator[None]:
+        """Raise errors of the driver as errors of this kind."""
+        try:
+            yield
+        except self._driver_error as error:
+            hint = "; end the open transaction of the application" if "locked" in str(error) else ""
+            raise kind(f"{self._path}: cannot {doing}: {error}{hint}") from error
