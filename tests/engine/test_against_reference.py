@@ -17,6 +17,7 @@ import pytest
 from clew.engine.program import CHOSEN
 from clew.errors import InputError, NodeTimeoutError
 from clew.graph.topology import links
+from clew.state import position_of
 from clew.testing import Stepper, random_order
 from tests.engine.graphs import (
     RUN,
@@ -114,7 +115,7 @@ def check(case: Case, played: Played) -> None:
 
 def pending(played: Played) -> dict[str, Pending]:
     """The decisions and Sends that no run has consumed."""
-    position = played.state.position
+    position = position_of(played.state)
     found = {}
     for name in played.engine.graph.nodes:
         selections = tuple(sorted(position.selections.get(name, ())))

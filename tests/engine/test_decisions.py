@@ -10,6 +10,7 @@ import pytest
 from clew import END, Command, Engine, Graph, GraphState, Send, ifelse, node, route
 from clew.engine.reasons import Reason
 from clew.errors import InputError, UnknownRunError
+from clew.state import position_of
 
 
 class Work(TypedDict, total=False):
@@ -105,7 +106,7 @@ class TestSelections:
         result = Engine(graded(decide), on_error="continue").run({"n": 0})
         assert isinstance(result.error, ValueError)
         assert result.state.gate_decisions == {"more": "count"}
-        assert result.state.position.selections == {}
+        assert position_of(result.state).selections == {}
 
     @pytest.mark.parametrize("nothing", [END, None])
     def test_a_selection_without_inputs_that_was_withdrawn_does_not_stall_the_run(self, nothing):
@@ -121,7 +122,7 @@ class TestSelections:
         grade = route(targets=["wanting", "source", END], name="grade")(decide)
         climb = node(output="n", name="climb", after=["grade"], cutoff=True)(lambda n: min(n + 1, 3))
         result = Graph([climb, grade, wanting, source]).run(n=0)  # one node is due at a time
-        assert (result.status, result.state.position.selections) == ("completed", {})
+        assert (result.status, position_of(result.state).selections) == ("completed", {})
 
     def test_a_selection_by_another_gate_stays(self):
         again = route(targets=["low"], name="again")(lambda n: "low")

@@ -11,6 +11,7 @@ import pytest
 from clew import END, Engine, Graph, Send, interrupt, node, route
 from clew.errors import ConflictError, GraphWarning, MaxStepsError, StalledError
 from clew.graph import Node
+from clew.state import position_of
 from clew.testing import Stepper, VirtualClock
 from tests.refusing import below_ten
 
@@ -84,7 +85,7 @@ def test_a_confined_failure_stops_what_is_behind_it_and_nothing_else() -> None:
     result = Graph([failing("a"), plain("b"), tail, after]).run({"x": 1}, on_error="continue")
     assert (result.status, str(result.error), result["u"]) == ("completed", "a", "b 1")
     assert result.never_ran == {"tail": ()}
-    assert result.state.position.failed == {"a"}
+    assert position_of(result.state).failed == {"a"}
 
 
 def test_the_first_of_several_confined_failures_is_told() -> None:
@@ -400,7 +401,7 @@ def test_what_was_started_on_an_update_that_is_refused_leaves_nothing_behind(fin
     result = run.finish()
     assert (result.status, result.last_step, "v_after" in result.values) == ("completed", 2, False)
     assert (calls.count("below"), result["v_below"]) == (1, "below")
-    assert result.state.position.failed == {"second"}
+    assert position_of(result.state).failed == {"second"}
     assert result.never_ran == {"after": ()}
 
 
@@ -411,7 +412,7 @@ def test_a_failure_of_what_was_let_fall_is_not_told() -> None:
     for path in ("quick#0", "below#0", "first#0"):
         run.complete(path)
     result = run.finish()
-    assert (str(result.error), result.state.position.failed) == ("6 + 7 is too much", {"second"})
+    assert (str(result.error), position_of(result.state).failed) == ("6 + 7 is too much", {"second"})
 
 
 def test_a_question_of_what_was_let_fall_is_not_asked() -> None:
@@ -479,7 +480,7 @@ def test_what_runs_again_after_a_refused_update_sees_that_it_was_refused(broken_
             run.complete(run.running[0])
         result = run.finish()
     assert seen == [0, 5, 0]
-    assert (str(result.error), result["h"][1], result.state.position.failed) == (
+    assert (str(result.error), result["h"][1], position_of(result.state).failed) == (
         "6 + 7 is too much",
         0,
         {"second"},
@@ -511,5 +512,5 @@ def test_two_steps_with_refused_updates_leave_what_is_beside_them_alone(late: bo
         run.complete("after#0")
     result = run.finish()
     assert (result["total"], result["v_after"], result.last_step) == (6, "after", 3)
-    assert result.state.position.failed == {"second", "third"}
+    assert position_of(result.state).failed == {"second", "third"}
     assert sorted(calls) == ["after", "below", "first", "quick", "second", "third"]

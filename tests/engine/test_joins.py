@@ -11,6 +11,7 @@ import pytest
 
 from clew import END, Engine, Graph, GraphState, Send, SQLiteStore, all_of, node, route
 from clew.errors import StalledError, UnknownRunError
+from clew.state import position_of
 
 
 class Log(TypedDict):
@@ -124,7 +125,7 @@ def test_a_restored_state_remembers_who_has_run() -> None:
     between = 0
     for step, checkpoint in enumerate(engine.history("whole")):
         state = GraphState.from_checkpoint(checkpoint.state.to_checkpoint())
-        between += state.position.arrived == {"judge": ("fetch",)}
+        between += position_of(state).arrived == {"judge": ("fetch",)}
         rest = Engine(loop()).run(state)
         assert rest["log"] == whole["log"]
         assert rest.state.digest == digests[-1], step

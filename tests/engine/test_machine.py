@@ -11,14 +11,14 @@ from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import program_of
 from clew.engine.records import Outcome, Retry
-from clew.state import GraphState
+from clew.state import assemble
 
 
 def machine_of(*nodes: Any, prior_work: PriorWork | None = None, **options: Any) -> Machine:
     graph = Graph(nodes)
     program = program_of(graph, frozenset({"n"}))
     state = Machine.begin(program, {"n": 1}, Options()).root.working_state
-    made = GraphState.assemble(
+    made = assemble(
         values=state.plain_values(),
         versions=state.plain_versions(),
         decisions={},

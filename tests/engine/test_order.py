@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.state import position_of
 from clew.testing import random_order, run_in_order
 from tests.engine.graphs import RUN, Skipped, cases, play, quietly
 from tests.engine.nested import nested_cases
@@ -97,7 +98,7 @@ def test_a_reducer_that_refuses_does_not_make_the_order_show(part: int) -> None:
                 assert digests_of(other.engine, RUN) == digests_of(one.engine, RUN), case.seed
                 assert (other.result.status, other.result.values) == (one.result.status, one.result.values)
                 assert repr(other.result.error) == repr(one.result.error), case.seed
-                assert other.state.position.failed == one.state.position.failed, case.seed
+                assert position_of(other.state).failed == position_of(one.state).failed, case.seed
             counts["refused"] += any(failure.refused == "log" for failure in one.result.failures)
             counts[case.on_error] += 1
         except Skipped:

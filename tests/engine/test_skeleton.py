@@ -20,7 +20,7 @@ from clew.graph.skeleton import skeleton
 from clew.graph.topology import Topology
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.run_log import start_state
-from clew.state import GraphState
+from clew.state import GraphState, position_of
 from tests.engine.graphs import RUN, Case, Skipped, cases, play_shuffled, quietly
 from tests.engine.nested import nested_cases
 from tests.engine.rich import GIVEN, rich_engine
@@ -80,7 +80,7 @@ def check_chain(real: Program, bare: Program, start: GraphState, steps: list[Ste
         assert mine.versions == theirs.versions
         assert mine.gate_decisions == theirs.gate_decisions
         assert mine.terminated == theirs.terminated
-        assert mine.position == theirs.position
+        assert position_of(mine) == position_of(theirs)
         assert mine.digest == theirs.digest
     assert one.history(one.last) == other.history(other.last)
     assert list(one.executions()) == list(other.executions())
@@ -108,7 +108,7 @@ def check(graph: Graph, engine: Any) -> Counter[str]:
     start = engine.history(RUN)[0].state
     steps = [entry.step() if isinstance(entry, SingleItemStep) else entry for entry in entries]
     steps = [step for step in steps if isinstance(step, Step) and not step.prefix]
-    given = start.position.given
+    given = position_of(start).given
     check_program(program_of(graph, given), program_of(bare, given))
     check_chain(program_of(graph, given), program_of(bare, given), start, steps)
     counts["steps"] += len(steps)

@@ -9,6 +9,7 @@ import pytest
 
 from clew.errors import GraphError
 from clew.graph import Graph, node
+from clew.graph.validation import topology_of
 from clew.state.registry import entry_of
 from tests.messages import mentions
 
@@ -152,9 +153,9 @@ def test_bind_of_what_nobody_reads() -> None:
 
 def test_a_topology_is_computed_once_for_the_same_names() -> None:
     graph = Graph([retrieve])
-    assert graph.topology(frozenset({"query"})) is graph.topology(frozenset({"query"}))
+    assert topology_of(graph, frozenset({"query"})) is topology_of(graph, frozenset({"query"}))
 
 
 def test_a_changed_graph_has_a_topology_of_its_own() -> None:
     graph = Graph([retrieve])
-    assert graph.bind(client=1).topology() is not graph.topology()
+    assert topology_of(graph.bind(client=1)) is not topology_of(graph)

@@ -18,6 +18,7 @@ from clew.errors import ClewError, InputError, StoreCorruptError
 from clew.graph import END, Graph, ifelse, interrupt, node, route
 from clew.graph.json_schema import json_schema
 from clew.graph.skeleton import skeleton
+from clew.graph.validation import topology_of
 
 
 class Message(pydantic.BaseModel):
@@ -193,7 +194,7 @@ def test_a_damaged_description_is_read_or_refused_with_one_error(path: Any, valu
         return
     for read in (
         lambda: bare.structure_hash,
-        lambda: bare.topology(frozenset(bare.inputs)),
+        lambda: topology_of(bare, frozenset(bare.inputs)),
         lambda: bare.describe(json=True),
         lambda: bare.describe(),
     ):

@@ -11,6 +11,7 @@ import pytest
 from clew.errors import InputError
 from clew.graph import END, Graph, Node, ifelse, node, route
 from clew.graph.topology import Link, Topology, links, seeds_that_count
+from clew.graph.validation import topology_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::clew.errors.GraphWarning")
 
@@ -33,7 +34,7 @@ def _function(name: str, reads: str) -> Any:
 
 
 def topology(*nodes: Node, given: str = "x", **options: Any) -> Topology:
-    return Graph(list(nodes), **options).topology(frozenset(given.split()))
+    return topology_of(Graph(list(nodes), **options), frozenset(given.split()))
 
 
 def names(found: Topology, mask: int) -> set[str]:
@@ -158,7 +159,7 @@ def test_a_value_given_makes_a_head() -> None:
 
 def test_a_value_bound_makes_a_head() -> None:
     graph = Graph([n("a", "vb q", "va"), n("b", "va", "vb")]).bind(vb=1)
-    assert loops(graph.topology(frozenset({"q"}))) == [({"a", "b"}, {"a"})]
+    assert loops(topology_of(graph, frozenset({"q"}))) == [({"a", "b"}, {"a"})]
 
 
 @dataclass

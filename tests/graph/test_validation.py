@@ -13,6 +13,7 @@ import pytest
 from clew import append
 from clew.errors import GraphError, GraphWarning
 from clew.graph import END, Command, Graph, Node, Send, ifelse, interrupt, node, route
+from clew.graph.validation import topology_of
 from tests.messages import mentions
 
 
@@ -100,26 +101,26 @@ class TestSchema:
     def test_an_input_that_is_neither_declared_nor_bound(self) -> None:
         graph = Graph([make("f", "queries", output="docs")], state=State)
         with pytest.raises(GraphError) as caught:
-            graph.topology()
+            topology_of(graph)
         assert mentions(str(caught.value), "'f'", "'queries'", "'query'")
 
     def test_an_input_that_is_bound(self) -> None:
         graph = Graph([make("f", "client", output="docs")], state=State).bind(client=object())
-        assert graph.topology().names == ("f",)
+        assert topology_of(graph).names == ("f",)
 
     def test_an_input_with_a_default_need_not_be_declared(self) -> None:
-        assert Graph([make("f", "k=3", output="docs")], state=State).topology().names == ("f",)
+        assert topology_of(Graph([make("f", "k=3", output="docs")], state=State)).names == ("f",)
 
     def test_an_input_that_a_gate_may_send_need_not_be_declared(self) -> None:
         graph = Graph(
             [make("scan", "part", output="docs"), gate("fan", "query", targets=["scan"])], state=State
         )
-        assert graph.topology().names == ("scan", "fan")
+        assert topology_of(graph).names == ("scan", "fan")
 
     def test_an_input_that_a_gate_cannot_send_must_be_declared(self) -> None:
         nodes = [make("scan", "part", output="docs"), switch("good", "query", targets=("scan", END))]
         with pytest.raises(GraphError, match=r"'scan'.*'part'"):
-            Graph(nodes, state=State).topology()
+            topology_of(Graph(nodes, state=State))
 
 
 class TestWholeState:

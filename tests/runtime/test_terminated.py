@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew import END, Engine, Graph, GraphState, SQLiteStore, ifelse, node, route
+from clew.state import position_of
 from clew.stores import MemoryStore, Store
 
 
@@ -99,8 +100,8 @@ def test_end_sets_no_mark(store: Store) -> None:
     engine = Engine(counting(calls), store=store)
     state = engine.run({"n": 0}, run_id="r").state
     assert state.terminated
-    assert not state.position.stopped
-    assert not engine.state("r").position.stopped
+    assert not position_of(state).stopped
+    assert not position_of(engine.state("r")).stopped
     calls.clear()
     result = engine.fork("r", values={"n": 1})
     assert (result.status, calls[-1], result["n"]) == ("completed", 2, 3)  # it runs on

@@ -38,6 +38,7 @@ from clew.errors import (
     UnknownRunError,
     UnknownValueError,
 )
+from clew.state import position_of
 from clew.stores import Store
 
 
@@ -507,7 +508,7 @@ def test_a_turn_counts_its_own_steps(store: Store) -> None:
     for turn in range(6):
         engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
     paused = engine.run({"messages": ["p"]}, thread="t", run_id="p", stop_before=["reply"])
-    assert (paused.status, paused.state.position.began) == ("paused", 6)
+    assert (paused.status, position_of(paused.state).began) == ("paused", 6)
     assert engine.resume("p").status == "completed"
     assert engine.replay("p").ok
     assert engine.rerun("p", run_id="again")["messages"] == engine.state("p").get("messages")
@@ -516,7 +517,7 @@ def test_a_turn_counts_its_own_steps(store: Store) -> None:
     assert engine.resume("f").status == "completed"
     state = engine.run({"messages": ["end"]}, thread="t").state
     restored = GraphState.from_checkpoint(state.to_checkpoint())
-    assert restored.position.began == state.position.began == 9
+    assert position_of(restored).began == position_of(state).began == 9
     engine.close()
 
 

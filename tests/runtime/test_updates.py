@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from clew import END, Context, Engine, Graph, MemoryStore, Send, SQLiteStore, ifelse, interrupt, node, route
 from clew.errors import GraphWarning, InputError, RunStateError, UnknownRunError
+from clew.state import position_of
 from clew.stores import Store
 
 CALLS: list[str] = []
@@ -268,7 +269,7 @@ def test_a_terminated_run_goes_on_after_an_update(store: Store) -> None:
     assert engine.run(state, run_id="over").status == "completed"
     assert engine.frontier("over") == []
     result = engine.update("over", {"notes": ["again"]})
-    assert (result.status, result.state.position.stopped) == ("paused", False)
+    assert (result.status, position_of(result.state).stopped) == ("paused", False)
     assert [item.path for item in engine.frontier("over")] == ["send#0"]
     assert engine.resume("over")["sent"] == "sent plan for q"
     assert engine.replay("over").ok

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.errors import StateError, UnknownValueError
+from clew.state import assemble, position_of
 from clew.state.codec import digest, encode
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position
@@ -211,8 +212,8 @@ class TestVersions:
             assert state.values == values
             assert state.versions == versions
             assert list(state.values) == list(values)
-        assert state.position.touched == {name for update in updates for name in update}
-        assert state.position.given == set(initial)
+        assert position_of(state).touched == {name for update in updates for name in update}
+        assert position_of(state).given == set(initial)
 
 
 class TestStaleness:
@@ -340,19 +341,19 @@ class TestDecisions:
 class TestPosition:
     def test_a_fresh_state_knows_what_was_given(self):
         state = GraphState({"a": 1})
-        assert state.position == Position(given=frozenset({"a"}))
+        assert position_of(state) == Position(given=frozenset({"a"}))
         assert (state.step, state.seed, state.visits) == (0, None, {})
 
     def test_values_written_by_hand_are_touched(self):
         state = GraphState({"a": 1}).set("a", 2).set_multiple({"b": 3, "a": 4})
-        assert state.position.touched == {"a", "b"}
-        assert state.position.given == {"a"}
-        assert state.position is state.position
+        assert position_of(state).touched == {"a", "b"}
+        assert position_of(state).given == {"a"}
+        assert position_of(state) is position_of(state)
 
     def test_touching_adds_to_what_an_engine_left(self):
         state = _assembled(values={"a": 1, "b": 2}, position=Position(step=3, touched=frozenset({"a"})))
-        assert state.set("b", 1).position.touched == {"a", "b"}
-        assert state.set("a", 1).position.touched == {"a"}
+        assert position_of(state.set("b", 1)).touched == {"a", "b"}
+        assert position_of(state.set("a", 1)).touched == {"a"}
         assert state.set("b", 1).step == 3
 
 
@@ -360,7 +361,7 @@ class TestAssembling:
     def test_parts_come_back_as_given(self):
         record = NodeExecution("n", {}, 1, 2.0, 3.0, False)
         position = Position(step=4, seed=5, digest="ab" * 32, visits={"n": 2}, failed=frozenset({"m"}))
-        state = GraphState.assemble(
+        state = assemble(
             values={"b": 1, "a": 2},
             versions={"b": 3, "a": 0},
             decisions={"g": ("x", "y")},
@@ -371,7 +372,7 @@ class TestAssembling:
         assert list(state.values.items()) == [("b", 1), ("a", 2)]
         assert state.versions == {"b": 3, "a": 0}
         assert state.gate_decisions == {"g": ("x", "y")}
-        assert (state.terminated, state.position, state.node_history) == (True, position, {"n": record})
+        assert (state.terminated, position_of(state), state.node_history) == (True, position, {"n": record})
         assert (state.step, state.seed, state.visits) == (4, 5, {"n": 2})
         assert state.set("c", 0).set("b", 0).versions == {"b": 4, "a": 0, "c": 1}
         assert list(state.set("c", 0).values) == ["b", "a", "c"]
@@ -479,7 +480,7 @@ def _assembled(**parts: object) -> GraphState:
         "position": Position(),
         "history": {},
     }
-    return GraphState.assemble(**(whole | parts))  # type: ignore[arg-type]
+    return assemble(**(whole | parts))  # type: ignore[arg-type]
 
 
 def _run(code: str, seed: str) -> str:

@@ -29,7 +29,9 @@ from clew.state import (
     GraphState,
     NodeExecution,
     Overwrite,
+    assemble,
     canonical,
+    position_of,
     register_type,
     stored_value,
     stored_values,
@@ -219,12 +221,12 @@ class Chain:
 
     def state_of(self, working: WorkingState, step: int) -> GraphState:
         """Return a working state of this chain as a GraphState."""
-        return GraphState.assemble(
+        return assemble(
             values=working.plain_values(),
             versions=working.plain_versions(),
             decisions=dict(working.decisions),
             terminated=working.terminated,
-            position=working.position(step=step, seed=self.seed, began=self.start.position.began),
+            position=working.position(step=step, seed=self.seed, began=position_of(self.start).began),
             history=lambda: self.history(step),
             digest=lambda: self.digest(step),
         )

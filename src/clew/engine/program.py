@@ -37,6 +37,7 @@ from clew.graph import Graph, Node
 from clew.graph.interface import required_fields
 from clew.graph.names import nearest, similar
 from clew.graph.topology import Topology, seeds_that_count
+from clew.graph.validation import has_topology, topology_of
 
 WOKEN = 1
 CHOSEN = 2
@@ -336,7 +337,7 @@ def _grouped(pairs: Any) -> dict[str, tuple[int, ...]]:
 
 def program_of(graph: Graph, given: frozenset[str]) -> Program:
     """Return the program of a graph for a set of given names, cached with the graph."""
-    topology = graph.topology(given)
+    topology = topology_of(graph, given)
     program: Program | None = topology.program
     if program is None:
         program = topology.program = Program(graph, topology)
@@ -349,7 +350,7 @@ def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str
     for name in given:
         if type(name) is not str:
             raise InputError(f"values: input names must be strings, got {name!r}")
-    if not graph.has_topology(given):
+    if not has_topology(graph, given):
         problem = complaint(graph, given)
         if problem:
             raise InputError(problem)

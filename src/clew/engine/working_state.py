@@ -21,7 +21,7 @@ from clew.engine.merge import UNFINISHED, merge_all, merge_lookahead, merge_one
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.program import CHOSEN, FORWARD, WOKEN, Program
 from clew.engine.records import Choice, Outcome
-from clew.state import GraphState, Overwrite, Position
+from clew.state import GraphState, Overwrite, Position, position_of
 
 
 class WorkingState:
@@ -82,7 +82,7 @@ class WorkingState:
     def restore(cls, program: Program, state: GraphState) -> WorkingState:
         """Return the working state of a GraphState; values written by hand since then wake their readers."""
         self = cls()
-        position = state.position
+        position = position_of(state)
         index = program.index
         self.program = program
         self.values = dict(state.values)

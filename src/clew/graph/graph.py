@@ -34,7 +34,7 @@ from clew.graph.selection import needed_nodes
 from clew.graph.subgraph import MapMode
 from clew.graph.subgraph_node import bound_inside, subgraph_node, unbound_inputs
 from clew.graph.topology import Topology
-from clew.graph.validation import check_declared, validate
+from clew.graph.validation import validate
 from clew.state.schema import StateSchema, read_schema
 
 if TYPE_CHECKING:
@@ -267,12 +267,6 @@ class Graph:
         return graph_code(self).digest
 
     @cached_property
-    def depth(self) -> int:
-        """How deep subgraphs nest; 1 if no node is a subgraph."""
-        inner = [node.subgraph.graph.depth for node in self.nodes.values() if node.subgraph is not None]
-        return 1 + max(inner, default=0)
-
-    @cached_property
     def has_async_nodes(self) -> bool:
         """Whether any node, at any depth, is an async function."""
         return any(
@@ -300,18 +294,6 @@ class Graph:
                 end = f"; did you mean {meant!r}?" if meant else ""
                 raise AttributeError(f"a graph has no {name!r}{end}")
             raise AttributeError(f"a graph has no {name!r}: {hint}")
-
-    def has_topology(self, given: frozenset[str]) -> bool:
-        """Return whether `topology` has already accepted these names."""
-        return given in self._topologies
-
-    def topology(self, given: frozenset[str] = frozenset()) -> Topology:
-        """Return which nodes wait for which, in a run that starts with values of these names."""
-        found = self._topologies.get(given)
-        if found is None:
-            check_declared(self)
-            found = self._topologies[given] = Topology(self, given)
-        return found
 
     @overload
     def run(self, values: Values, /, **options: Unpack[RunOptions]) -> RunResult: ...

@@ -31,6 +31,7 @@ from clew.graph.node_options import SubgraphOptions
 from clew.graph.option_checks import check_function, check_names
 from clew.graph.signature import ABSENT, MISSING, Param
 from clew.graph.subgraph import MapMode, Subgraph
+from clew.graph.validation import topology_of
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -59,7 +60,7 @@ def subgraph_node(
         )
     where = f"subgraph {check_node_name(name)!r}"
     check_options(options, where, ("inputs", "outputs", "transform_input", "transform_output"))
-    if graph.depth >= MAX_DEPTH:
+    if _depth(graph) >= MAX_DEPTH:
         raise GraphError(
             f"{where} would nest more than {MAX_DEPTH} graphs deep; place some of them next to each other instead."
         )
@@ -136,9 +137,15 @@ def _inputs(graph: Graph, inputs: Iterable[str] | None, free: bool, where: str) 
     return tuple(check_value_name(name, where) for name in names)
 
 
+def _depth(graph: Graph) -> int:
+    """Return how deep subgraphs nest; 1 if no node is a subgraph."""
+    inner = [_depth(node.subgraph.graph) for node in graph.nodes.values() if node.subgraph is not None]
+    return 1 + max(inner, default=0)
+
+
 def _default_inputs(graph: Graph) -> tuple[str, ...]:
     try:
-        graph.topology(frozenset(graph.required_inputs))
+        topology_of(graph, frozenset(graph.required_inputs))
     except InputError:
         return graph.inputs
     return tuple(name for name in graph.inputs if name in graph.required_inputs or name not in graph.outputs)

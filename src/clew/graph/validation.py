@@ -24,7 +24,7 @@ from clew.graph.key_functions import wanted_by_key
 from clew.graph.loops import selects_off_loop
 from clew.graph.names import END, is_misspelt, nearest
 from clew.graph.regions import Regions
-from clew.graph.topology import Link, links
+from clew.graph.topology import Link, Topology, links
 from clew.graph_warnings import warn
 
 if TYPE_CHECKING:
@@ -38,6 +38,20 @@ def validate(graph: Graph) -> None:
     view = ValidationContext(graph)
     for check in CHECKS:
         check(view)
+
+
+def topology_of(graph: Graph, given: frozenset[str] = frozenset()) -> Topology:
+    """Return which nodes wait for which, in a run that starts with values of these names; cached with the graph."""
+    found = graph._topologies.get(given)
+    if found is None:
+        check_declared(graph)
+        found = graph._topologies[given] = Topology(graph, given)
+    return found
+
+
+def has_topology(graph: Graph, given: frozenset[str]) -> bool:
+    """Return whether `topology_of` has already accepted these names."""
+    return given in graph._topologies
 
 
 def check_declared(graph: Graph) -> None:

@@ -70,7 +70,7 @@ from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
-from clew.state import same
+from clew.state import position_of, same
 from clew.stores.memory.store import NOWHERE
 
 T = TypeVar("T")
@@ -297,7 +297,7 @@ class ChildRun:
         """Return whether a child has these values and this graph. One that has not ended may have an older graph."""
         start = run.start()
         names, seeded = check_values(self._graph, self._given)
-        was = {name: start.get(name) for name in start.position.given}
+        was = {name: start.get(name) for name in position_of(start).given}
         has_ended = run.row.status in ("completed", "failed")
         return same(was, {name: seeded[name] for name in names}) and (
             not has_ended or is_made_with(run.accepted, self._graph)

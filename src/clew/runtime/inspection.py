@@ -27,7 +27,7 @@ from clew.runtime.log.run_log import lineage_of, read_log
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
-from clew.state import GraphState
+from clew.state import GraphState, position_of
 from clew.stores import RunRow, Store
 from clew.stores.memory.store import NOWHERE
 
@@ -157,7 +157,7 @@ class RunInspection:
             result = self.result_so_far(run)
             found = result.blocked.get(name) or of_node(program, name, [*result.failures, *result.questions])
             lacking = result.never_ran.get(name)
-            return explanation(run_id, program, name, lacking, found, result.state.position.failed)
+            return explanation(run_id, program, name, lacking, found, position_of(result.state).failed)
 
         return why(program, story, target, not_run)
 

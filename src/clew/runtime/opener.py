@@ -45,7 +45,7 @@ from clew.runtime.log.turns import Turn
 from clew.runtime.ownership import Ownership, root_of
 from clew.runtime.run_ids import seed_of
 from clew.runtime.settings import Settings
-from clew.state import GraphState, Position
+from clew.state import GraphState, Position, assemble, position_of
 from clew.state.stored_object import have_been_made, holds_stored
 from clew.stores import RunRow, Store, ThreadMove
 
@@ -100,7 +100,7 @@ class RunOpener(Ownership):
 
     def program(self, start: GraphState) -> Program:
         """Return the program of a run that started from this state."""
-        return program_of(self.graph, start.position.given)
+        return program_of(self.graph, position_of(start).given)
 
     def new(
         self,
@@ -121,7 +121,7 @@ class RunOpener(Ownership):
             )
         given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
         seed = self._seed(run_id)
-        start = GraphState.assemble(
+        start = assemble(
             values=seeded if seeded is not values else dict(seeded),
             versions=dict.fromkeys(seeded, 0),
             decisions={},
@@ -154,7 +154,7 @@ class RunOpener(Ownership):
         problem = complaint(self.graph, frozenset(state.values))
         if problem:
             raise InputError(problem)
-        position = state.position
+        position = position_of(state)
         targets = {**position.selections, **position.sends}
         gates = {gate for pending in position.selections.values() for gate, _ in pending}
         gates.update(gate for pending in position.sends.values() for gate, _, _ in pending)
@@ -235,7 +235,7 @@ class RunOpener(Ownership):
             origin = None if is_turn(log.row.start) else log.row.parent
             session = self._from_state(state, run_id, origin, None, rule, owner=owner, stops=stops)
         else:
-            given = {name: start.get(name) for name in start.position.given}
+            given = {name: start.get(name) for name in position_of(start).given}
             given.update(values or {})
             session = self.new(given, run_id, on_conflict=rule, owner=owner, stops=stops)
         session.reuse_results(reuse)
@@ -399,7 +399,7 @@ class RunOpener(Ownership):
                 pair
                 for pair in (*log.failures, *chain.failures())
                 # a step by hand may have replaced it; a failure inside a subgraph belongs to the outermost node
-                if pair[1].rescued or pair[1].path.partition("#")[0] in state.position.failed
+                if pair[1].rescued or pair[1].path.partition("#")[0] in position_of(state).failed
             ],
             held=set(log.due),
         )
@@ -428,8 +428,8 @@ class RunOpener(Ownership):
             Options(
                 seed=seed,
                 queue_depth=settings.queue_depth,
-                max_steps=settings.max_steps + start.position.began,
-                began=start.position.began,
+                max_steps=settings.max_steps + position_of(start).began,
+                began=position_of(start).began,
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(listeners),

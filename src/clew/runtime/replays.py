@@ -12,6 +12,7 @@ from clew.runtime.result import RunResult
 from clew.runtime.review.replay import Replayer
 from clew.runtime.review.replay_report import Divergence, ReplayReport
 from clew.runtime.settings import Settings
+from clew.state import position_of
 
 
 def replay(opener: RunOpener, settings: Settings, run_id: str, *, strict: bool) -> ReplayReport:
@@ -37,7 +38,7 @@ class _Children:
     def given(self, run_id: str) -> Mapping[str, Any]:
         """Return the values that a child was given."""
         start = RunOpener(None, self._store, self._settings, ()).runs.open(run_id).whole().start
-        return {name: start.get(name) for name in start.position.given}
+        return {name: start.get(name) for name in position_of(start).given}
 
     def _opener(self, graph: Graph) -> RunOpener:
         return RunOpener(graph, self._store, self._settings, ())

@@ -48,7 +48,7 @@ from clew.runtime.log.snapshots import digest_of_turn
 from clew.runtime.log.turns import new_turn, turned
 from clew.runtime.opener import RunOpener
 from clew.runtime.run_ids import run_id_problem
-from clew.state import GraphState
+from clew.state import GraphState, position_of
 from clew.stores import RunRow, Store, ThreadMove
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class ThreadOpener(RunOpener):
         before = self._known(state.rooted(), head)
         filled = gained(graph, before.values)
         before = with_defaults(before, filled)
-        names = before.position.given | frozenset(checked)
+        names = position_of(before).given | frozenset(checked)
         problem = complaint(graph, names)
         if problem:
             raise InputError(f"{what}: {problem}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.encoding import LARGE
 from clew.state.equality import equal, fingerprint, same
-from clew.state.graph_state import GraphState
+from clew.state.graph_state import GraphState, assemble, located, position_of
 from clew.state.packed import packed, stored_part, unpacked
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
@@ -27,6 +27,7 @@ __all__ = [
     "StateSchema",
     "StoredObject",
     "append",
+    "assemble",
     "canonical",
     "changed_digest",
     "decode",
@@ -37,8 +38,10 @@ __all__ = [
     "fingerprint",
     "first_digest",
     "from_tree",
+    "located",
     "merge",
     "packed",
+    "position_of",
     "read_schema",
     "register_type",
     "same",

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import msgspec
 
 from clew.errors import CheckpointError, DecodeError, EncodeError
+from clew.state import located
 from clew.state.codec import from_tree, to_tree
 from clew.state.encoding import NO_ROOM
 from clew.state.position import NodeExecution, Position
@@ -166,7 +167,7 @@ def _unpickle(payload: memoryview) -> Any:
 
 
 def _tree(state: GraphState) -> dict[str, Any]:
-    position = state.located()
+    position = located(state)
     return {
         "values": [
             [name, to_tree(value, at=f"state.{name}"), state.get_version(name)]

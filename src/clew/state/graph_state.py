@@ -87,36 +87,6 @@ class GraphState:
         self._chain_digest = None
         self._own_digest = None
 
-    @classmethod
-    def assemble(
-        cls,
-        *,
-        values: Mapping[str, Any],
-        versions: Mapping[str, int],
-        decisions: Mapping[str, Decision],
-        terminated: bool,
-        position: Position,
-        history: History | Callable[[], History],
-        digest: Callable[[], str] | None = None,
-    ) -> GraphState:
-        """Make a state from its parts, for engines. The caller must not change the parts afterwards.
-
-        Args:
-            history: The latest execution of each node, or a function that returns it on first use.
-            digest: A function that returns the digest of the chain up to here on first use.
-        """
-        state = cls.__new__(cls)
-        state._columns = values, versions
-        state._cells = None
-        state._decisions = decisions
-        state._terminated = terminated
-        state._history = history
-        state._position = position
-        state._touched = None
-        state._chain_digest = digest
-        state._own_digest = None
-        return state
-
     def with_digest(self, digest: str) -> GraphState:
         """Return the same state with the digest from a store. A changed state computes its own digest again."""
         new = self._copy()
@@ -224,20 +194,6 @@ class GraphState:
         return self._terminated
 
     @property
-    def position(self) -> Position:
-        """The position of this state in its run."""
-        if self._touched is not None and len(self._touched) != len(self._position.touched):
-            self._position = msgspec.structs.replace(self._position, touched=frozenset(self._touched))
-        return self._position
-
-    def located(self) -> Position:
-        """Return the position with its digest, which is computed on first use."""
-        if self._chain_digest is not None:
-            self._position = msgspec.structs.replace(self.position, digest=self._chain_digest())
-            self._chain_digest = None
-        return self.position
-
-    @property
     def step(self) -> int:
         """The number of steps that led here."""
         return self._position.step
@@ -257,7 +213,7 @@ class GraphState:
         """The identity of this state: the run's digest, combined with manual changes since then."""
         if self._own_digest is not None:
             return self._own_digest
-        return digest_of(self.located(), self._ordered_values(), self._ordered_versions(), self._decisions)
+        return digest_of(located(self), self._ordered_values(), self._ordered_versions(), self._decisions)
 
     # Staleness
 
@@ -368,7 +324,7 @@ class GraphState:
         """
         from clew.state import checkpoint
 
-        return cls.assemble(**checkpoint.load(data))
+        return assemble(cls, **checkpoint.load(data))
 
     # Python protocols
 
@@ -408,7 +364,7 @@ class GraphState:
 
     def _parts(self) -> tuple[Any, ...]:
         # without the digest, which follows from the rest
-        position = msgspec.structs.replace(self.position, digest="")
+        position = msgspec.structs.replace(position_of(self), digest="")
         values, versions = dict(self._ordered_values()), dict(self._ordered_versions())
         return values, versions, dict(self._decisions), self._terminated, position, dict(self.node_history)
 
@@ -464,9 +420,59 @@ class GraphState:
 _SHOWN = 12  # values in a repr
 
 
+# For engines
+
+
+def assemble(
+    cls: type[GraphState] = GraphState,
+    *,
+    values: Mapping[str, Any],
+    versions: Mapping[str, int],
+    decisions: Mapping[str, Decision],
+    terminated: bool,
+    position: Position,
+    history: History | Callable[[], History],
+    digest: Callable[[], str] | None = None,
+) -> GraphState:
+    """Make a state from its parts. The caller must not change the parts afterwards.
+
+    Args:
+        history: The latest execution of each node, or a function that returns it on first use.
+        digest: A function that returns the digest of the chain up to here on first use.
+    """
+    state = cls.__new__(cls)
+    state._columns = values, versions
+    state._cells = None
+    state._decisions = decisions
+    state._terminated = terminated
+    state._history = history
+    state._position = position
+    state._touched = None
+    state._chain_digest = digest
+    state._own_digest = None
+    return state
+
+
+def position_of(state: GraphState) -> Position:
+    """Return the position of a state in its run."""
+    touched, position = state._touched, state._position
+    if touched is not None and len(touched) != len(position.touched):
+        state._position = position = msgspec.structs.replace(position, touched=frozenset(touched))
+    return position
+
+
+def located(state: GraphState) -> Position:
+    """Return the position of a state with its digest, which is computed on first use."""
+    if state._chain_digest is not None:
+        state._position = msgspec.structs.replace(position_of(state), digest=state._chain_digest())
+        state._chain_digest = None
+    return position_of(state)
+
+
 def _restore(cls: type[GraphState], *parts: Any) -> GraphState:
     values, versions, decisions, terminated, position, history = parts
-    return cls.assemble(
+    return assemble(
+        cls,
         values=values,
         versions=versions,
         decisions=decisions,

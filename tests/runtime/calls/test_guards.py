@@ -29,6 +29,7 @@ from clew import (
     route,
 )
 from clew.errors import EncodeError, InputError, NodeError, OutputError, RunCancelledError
+from clew.state import position_of
 
 
 def test_an_answer_that_the_schema_refuses_leaves_the_question_open() -> None:
@@ -114,8 +115,8 @@ def test_a_pydantic_instance_gives_what_was_set() -> None:
     engine = Engine(Graph([write, judge, good], state=Model))
     engine.run(Model(topic="t"), run_id="default")
     engine.run(Model(topic="t", score=0), run_id="set")
-    assert engine.state("default", 0).position.given == {"topic"}
-    assert engine.state("set", 0).position.given == {"topic", "score"}
+    assert position_of(engine.state("default", 0)).given == {"topic"}
+    assert position_of(engine.state("set", 0)).given == {"topic", "score"}
 
 
 @node(output="y")

@@ -15,6 +15,7 @@ from clew import Context, Engine, Graph, RetryPolicy, node
 from clew.errors import NodeError, NodeTimeoutError, RunCancelledError
 from clew.runtime.drivers.dispatch import submit
 from clew.runtime.drivers.thread_pool import DaemonThreadPool
+from clew.state import position_of
 from clew.testing import VirtualClock
 
 SOON = 0.02
@@ -522,7 +523,7 @@ def test_what_waits_for_a_worker_that_is_stuck_does_not_wait_for_ever(
     with ThreadPoolExecutor(1) as one:
         result = drive(Graph([stuck, behind]), asynchronously, executor=one, on_error="continue")
         hold.set()
-    assert (calls, result.state.position.failed) == (["stuck"], {"stuck", "behind"})
+    assert (calls, position_of(result.state).failed) == (["stuck"], {"stuck", "behind"})
     assert [type(failure.error) for failure in result.failures] == [NodeTimeoutError] * 2
 
 
@@ -542,7 +543,7 @@ def test_what_waits_for_a_worker_that_was_stuck_and_came_back_has_its_time() -> 
 
     with ThreadPoolExecutor(1) as one:
         result = Graph([slow, behind]).run({"a": 1}, executor=one, on_error="continue")
-    assert (result["y"], result.state.position.failed) == (1, {"slow"})
+    assert (result["y"], position_of(result.state).failed) == (1, {"slow"})
 
 
 def test_an_executor_that_tells_no_start_is_given_its_time_from_the_beginning() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew import Engine, Graph, SQLiteStore, node
+from clew.state import position_of
 
 DEEP = 400
 
@@ -60,7 +61,7 @@ def test_a_chain_that_was_read_is_the_chain_that_was_made(engine: Engine) -> Non
         start = engine.state(f"r{number}", step=1)
         made = engine.state(f"r{number - 1}", step=1).rooted().set("x", number)
         assert (start.digest, dict(start.values)) == (made.digest, dict(made.values))
-        assert start.position.touched == made.position.touched
+        assert position_of(start).touched == position_of(made).touched
 
 
 def test_the_storage_is_shared(engine: Engine) -> None:

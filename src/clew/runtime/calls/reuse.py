@@ -27,7 +27,7 @@ from clew.graph_warnings import warn
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
-from clew.state import digest, fingerprint, same
+from clew.state import digest, fingerprint, position_of, same
 from clew.state.stored_object import holds_stored
 
 
@@ -49,7 +49,7 @@ class ResultReuse:
         log = self._log
         options = Options(
             seed=log.row.seed,
-            max_steps=settings.max_steps + log.start.position.began,
+            max_steps=settings.max_steps + position_of(log.start).began,
             on_error="continue",  # recorded failures are adopted like other outcomes
             on_conflict=settings.on_conflict,
             edits=log.edits,

@@ -84,7 +84,7 @@ from clew.runtime.log.state_cursor import StateCursor
 from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn, turned
 from clew.runtime.log.verification import digest_at
-from clew.state import GraphState, decode
+from clew.state import GraphState, decode, position_of
 from clew.stores import LogEntry, RunRow, Store
 from clew.stores.protocol import LAST
 
@@ -181,7 +181,7 @@ class StoredRun:
 
     def program(self, start: GraphState) -> Program:
         """Return the program of the run, which started from this state."""
-        return program_of(self.graph, start.position.given)
+        return program_of(self.graph, position_of(start).given)
 
     @cached_property
     def accepted(self) -> RunRow:
@@ -487,7 +487,7 @@ class StoredRun:
 
 def _visits(start: GraphState, records: Iterable[Any]) -> dict[str, int]:
     """Count the visits of each node, including the steps among records."""
-    visits = dict(start.position.visits)
+    visits = dict(position_of(start).visits)
     for step in records:
         if isinstance(step, Step):
             for outcome in step.outcomes:

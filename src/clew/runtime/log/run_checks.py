@@ -7,7 +7,7 @@ from typing import Any
 
 from clew.errors import GraphChangedError, InputError
 from clew.graph import Graph
-from clew.state import GraphState
+from clew.state import GraphState, position_of
 
 
 def check_step(step: Any) -> None:
@@ -18,7 +18,7 @@ def check_step(step: Any) -> None:
 
 def check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
     """Raise GraphChangedError if the graph lacks a node of the run."""
-    position = state.position  # a removed node that never ran left only a wake flag
+    position = position_of(state)  # a removed node that never ran left only a wake flag
     for name in sorted({*position.visits, *position.sends, *position.selections, *position.failed}):
         if name not in graph.nodes:
             raise GraphChangedError(

@@ -38,7 +38,7 @@ from clew.runtime.log.metrics import Measured, Totals, lifetime
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
 from clew.runtime.log.stop_records import StopsRecord, first_stops
-from clew.state import GraphState, Position
+from clew.state import GraphState, Position, assemble, position_of
 from clew.stores import RunRow
 
 
@@ -291,7 +291,7 @@ def with_accepted(row: RunRow, accepted: AcceptedChanges) -> RunRow:
 
 def start_state(start: Start, seed: int) -> GraphState:
     """Return S(0) of a frame."""
-    return GraphState.assemble(
+    return assemble(
         values=dict(start.values),
         versions=dict.fromkeys(start.values, 0),
         decisions={},
@@ -317,12 +317,12 @@ def fill(log: RunLog, filled: Filled) -> None:
 def lineage_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
     """Return the steps of a run and of the runs that it was forked from."""
     start, steps = log.start, list(log.steps)
-    outside = [(start.step, start.position.touched)]
+    outside = [(start.step, position_of(start).touched)]
     while log.row.parent is not None:
         log = parent(log.row.parent)
         steps[:0] = [step for step in log.steps if step.number <= start.step]
         start = log.start
-        outside.append((start.step, start.position.touched))
+        outside.append((start.step, position_of(start).touched))
     return RunLineage(start, steps, outside)
 
 

@@ -24,7 +24,7 @@ from clew.engine.working_state import WorkingState
 from clew.errors import GraphChangedError
 from clew.graph import Graph
 from clew.graph.interface import may_send, required_fields, writers_of
-from clew.state import GraphState
+from clew.state import GraphState, assemble, located
 
 
 def with_defaults(state: GraphState, defaults: Mapping[str, Any]) -> GraphState:
@@ -32,8 +32,8 @@ def with_defaults(state: GraphState, defaults: Mapping[str, Any]) -> GraphState:
     more = {name: value for name, value in defaults.items() if not state.has(name)}
     if not more:
         return state
-    position = state.located()
-    return GraphState.assemble(
+    position = located(state)
+    return assemble(
         values={**state.values, **more},
         versions={**state.versions, **dict.fromkeys(more, 0)},
         decisions=dict(state.gate_decisions),
@@ -49,8 +49,8 @@ def without_unknown(graph: Graph, state: GraphState) -> GraphState:
     lost = set() if known is None else state.values.keys() - known
     if not lost:
         return state
-    position = state.located()
-    return GraphState.assemble(
+    position = located(state)
+    return assemble(
         values={name: value for name, value in state.values.items() if name not in lost},
         versions={name: version for name, version in state.versions.items() if name not in lost},
         decisions=dict(state.gate_decisions),

@@ -36,10 +36,13 @@ from clew.state import (
     GraphState,
     NodeExecution,
     Position,
+    assemble,
     canonical,
     changed_digest,
     decode,
     encode,
+    located,
+    position_of,
     stored_value,
     stored_values,
 )
@@ -89,7 +92,7 @@ def stored_start(state: GraphState, blobs: Blobs) -> bytes:
 
 def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
     """Encode a fork: the step of its parent, and the values that were set."""
-    position = state.position
+    position = position_of(state)
     values = {name: state.get(name) for name in sorted(position.touched)}
     stored, _ = stored_values(values, at="state", blobs=blobs)
     fork = StoredFork(
@@ -189,7 +192,7 @@ def _stored_state(
 
 def _rest(state: GraphState) -> dict[str, Any]:
     """Return the parts of a state other than values, without those that equal an empty state."""
-    position = state.located()
+    position = located(state)
     rest: dict[str, Any] = {
         "versions": {name: version for name, version in state.versions.items() if version},
         "decisions": dict(state.gate_decisions),
@@ -278,7 +281,7 @@ def is_fork(data: bytes) -> bool:
 def begins_turn(start: Any) -> bool:
     """Return whether the initial state of a run that has a parent, as its row has it, is that of a turn."""
     if isinstance(start, GraphState):  # in memory
-        return start.position.began == start.step and not start.position.touched
+        return position_of(start).began == start.step and not position_of(start).touched
     try:
         return is_turn(start)
     except msgspec.MsgspecError:  # damaged
@@ -386,7 +389,7 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
 def _assembled(values: dict[str, Any], rest: dict[str, Any], digest: str) -> GraphState:
     versions = rest.get("versions", {})
     history = (NodeExecution(*run) for run in rest.get("history", ()))
-    state = GraphState.assemble(
+    state = assemble(
         values=values,
         versions={name: versions.get(name, 0) for name in values},
         decisions=rest.get("decisions", {}),

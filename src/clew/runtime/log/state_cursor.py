@@ -19,7 +19,7 @@ from clew.engine.program import Program
 from clew.engine.records import Step
 from clew.engine.working_state import WorkingState
 from clew.runtime.log.large_values import Kept
-from clew.state import GraphState
+from clew.state import GraphState, assemble, position_of
 
 
 class StateCursor:
@@ -44,7 +44,7 @@ class StateCursor:
         self._view: WorkingState | None = None
         self.has_kept = any(type(value) is Kept for value in start.values.values())
         self.step = start.step
-        self._began = start.position.began
+        self._began = position_of(start).began
         self.digest = start.digest
 
     def add(self, step: Step, digest: str) -> None:
@@ -92,7 +92,7 @@ class StateCursor:
         values = view.plain_values()
         if fetched:
             values.update({name: self._fetch(value) for name, value in values.items() if type(value) is Kept})
-        return GraphState.assemble(
+        return assemble(
             values=values,
             versions=view.plain_versions(),
             decisions=dict(view.decisions),

@@ -22,7 +22,7 @@ from clew.engine.merge import merge_one
 from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome
 from clew.engine.working_state import WorkingState
-from clew.state import GraphState
+from clew.state import GraphState, assemble, position_of
 
 INPUT = "input"
 """The name of the update that a turn begins with, in messages of reducers."""
@@ -67,8 +67,8 @@ def turned(state: GraphState, turn: Turn, digest: Callable[[], str]) -> GraphSta
         values[name] = update
         versions[name] = versions.get(name, 0) + 1
     position = msgspec.structs.replace(
-        state.position,
-        given=state.position.given | frozenset(turn.values),
+        position_of(state),
+        given=position_of(state).given | frozenset(turn.values),
         wakes=dict.fromkeys(turn.woken, WOKEN | FORWARD),
         selections={},
         arrived={},
@@ -79,7 +79,7 @@ def turned(state: GraphState, turn: Turn, digest: Callable[[], str]) -> GraphSta
         stopped=False,
         began=state.step,
     )
-    return GraphState.assemble(
+    return assemble(
         values=values,
         versions=versions,
         decisions={},

@@ -52,7 +52,7 @@ from clew.runtime.review.recorded_calls import RecordedCallSource, ReplayedChild
 from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
-from clew.state import same
+from clew.state import position_of, same
 from clew.state.stored_object import have_been_made
 
 
@@ -93,7 +93,7 @@ class Replayer:
         self._failed = {each.path: each for each in log.row.failures if each.node and not each.rescued}
         options = Options(
             seed=log.row.seed,
-            max_steps=settings.max_steps + log.start.position.began,
+            max_steps=settings.max_steps + position_of(log.start).began,
             on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
             edits=log.edits,

@@ -19,7 +19,7 @@ from clew.engine.records import Outcome, Step
 from clew.graph import Send
 from clew.runtime.log.run_log import RunLog, lineage_of
 from clew.runtime.review.value_diff import difference, one_line
-from clew.state import GraphState, same
+from clew.state import GraphState, position_of, same
 
 _SHOWN_STEPS = 5
 _WIDE = 100
@@ -210,9 +210,9 @@ def _set_values(log: RunLog, since: int, log_of: Callable[[str], RunLog]) -> dic
     found: dict[int, dict[str, Any]] = {}
     for each, _ in _ancestors(log, log_of):
         start = each.start
-        if each.row.parent is not None and start.step >= since and start.position.touched:
+        if each.row.parent is not None and start.step >= since and position_of(start).touched:
             found.setdefault(start.step, {}).update(
-                {name: start.get(name) for name in sorted(start.position.touched)}
+                {name: start.get(name) for name in sorted(position_of(start).touched)}
             )
     return found
 

@@ -59,7 +59,7 @@ from clew.runtime.review.json_documents import (
     recorded_io_json,
     time_json,
 )
-from clew.state import GraphState, decode, encode
+from clew.state import GraphState, decode, encode, position_of
 from clew.stores import LogEntry, RunRow, Store
 
 _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
@@ -175,7 +175,7 @@ def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Ma
 
 def _readable(graph: Graph, log: RunLog, failures: Sequence[Json], *, latest: bool) -> Json:
     """Return the readable part, built only from the log and the failures, so that an import can rebuild it."""
-    chain = log.chain(program_of(graph, log.start.position.given))
+    chain = log.chain(program_of(graph, position_of(log.start).given))
     checkpoints = log.checkpoints(chain, graph, nested=True)
     history = dict(log.start.node_history)
     ran: dict[int, list[Any]] = {}
