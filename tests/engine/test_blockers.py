@@ -7,8 +7,9 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Engine, Graph, MemoryStore, Send, SQLiteStore, interrupt, node, route
+from clew import END, Engine, Graph, Send, interrupt, node, route
 from clew.errors import UnknownRunError
+from tests.store_fixtures import local_store
 
 
 class Job(TypedDict, total=False):
@@ -49,9 +50,7 @@ def after(other: int) -> int:
 GRAPH = Graph([fan, work, report, beside, after], state=Job)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 @pytest.mark.parametrize("on_error", ["stop", "continue"])

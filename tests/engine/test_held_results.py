@@ -14,18 +14,17 @@ import pytest
 
 from clew import Context, Engine, Graph, Send, SideEffectPolicy, SQLiteStore, append, interrupt, node, route
 from clew.engine.records import FinishedItem
-from clew.stores import MemoryStore, Store
+from clew.stores import Store
 from clew.testing import Stepper, VirtualClock, random_order
 from tests.engine.graphs import MAX_STEPS, RUN, Case, Skipped, cases, play, quietly
 from tests.engine.test_against_reference import DENSE, TROUBLED, WIDE, WINDING, check
 from tests.reference.generate import Knobs, schema_of
+from tests.store_fixtures import local_store
 
 LIVE = SideEffectPolicy(requires_idempotency=True)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 class Bank:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, MemoryStore, SQLiteStore, append, ifelse, interrupt, node
+from clew import END, Context, Engine, Graph, append, ifelse, interrupt, node
 from clew.errors import RunExistsError, RunStateError, UnknownRunError
 from clew.stores import Store
+from tests.store_fixtures import every_store
 
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store
-    if request.param == "memory":
-        made = MemoryStore()
-    elif request.param == "sqlite":
-        made = SQLiteStore(tmp_path / "runs.db")
-    else:
-        made = request.getfixturevalue("open_postgres")()
-    yield made
-    made.close()
+store = every_store
 
 
 class Talk(TypedDict, total=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -18,7 +17,6 @@ from clew import (
     GraphState,
     MemoryStore,
     Send,
-    SQLiteStore,
     append,
     interrupt,
     node,
@@ -31,6 +29,7 @@ from clew.explore import Action, Agent, Invariant, World, check_graph
 from clew.state import LARGE, equal
 from clew.stores import Store
 from tests.explore.models import Box
+from tests.store_fixtures import every_store
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
@@ -53,17 +52,7 @@ MAKERS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store
-    if request.param == "memory":
-        made = MemoryStore()
-    elif request.param == "sqlite":
-        made = SQLiteStore(tmp_path / "runs.db")
-    else:
-        made = request.getfixturevalue("open_postgres")()
-    yield made
-    made.close()
+store = every_store
 
 
 class Data(TypedDict, total=False):

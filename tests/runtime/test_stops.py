@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
+from clew import Context, Engine, Graph, SQLiteStore, interrupt, node
 from clew.errors import InputError, RunStateError, UnknownValueError
 from clew.stores import Store
+from tests.store_fixtures import every_store
 
 CALLS: list[str] = []
 
@@ -23,17 +23,7 @@ def _fresh() -> None:
     CALLS.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store
-    if request.param == "memory":
-        made = MemoryStore()
-    elif request.param == "sqlite":
-        made = SQLiteStore(tmp_path / "runs.db")
-    else:
-        made = request.getfixturevalue("open_postgres")()
-    yield made
-    made.close()
+store = every_store
 
 
 @node(output="plan")

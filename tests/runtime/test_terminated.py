@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from clew import END, Engine, Graph, GraphState, SQLiteStore, ifelse, node, route
+from clew import END, Engine, Graph, GraphState, ifelse, node, route
 from clew.state import position_of
-from clew.stores import MemoryStore, Store
+from clew.stores import Store
+from tests.store_fixtures import local_store
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 def counting(calls: list[int]) -> Graph:

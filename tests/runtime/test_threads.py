@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -22,7 +21,6 @@ from clew import (
     Engine,
     Graph,
     GraphState,
-    MemoryStore,
     Overwrite,
     SQLiteStore,
     interrupt,
@@ -40,6 +38,7 @@ from clew.errors import (
 )
 from clew.state import position_of
 from clew.stores import Store
+from tests.store_fixtures import every_store
 
 
 class Chat(TypedDict):
@@ -54,14 +53,7 @@ def reply(messages: list[str]) -> list[str]:
 CHAT = Graph([reply], state=Chat)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        return MemoryStore()
-    if request.param == "sqlite":
-        return SQLiteStore(tmp_path / "runs.db")
-    opened: Callable[[], Store] = request.getfixturevalue("open_postgres")
-    return opened()
+store = every_store
 
 
 def test_each_turn_continues_from_the_last_state(store: Store) -> None:

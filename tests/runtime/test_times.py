@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
+from clew import Context, Engine, Graph, interrupt, node
 from clew.stores import Store
 from clew.testing import VirtualClock
+from tests.store_fixtures import local_store
 
 
 @node(output="b")
@@ -29,12 +28,7 @@ def last(b: int, ok: bool) -> int:
     return b + ok
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with_file = request.param == "sqlite"
-    made = SQLiteStore(tmp_path / "runs.db") if with_file else MemoryStore()
-    yield made
-    made.close()
+store = local_store
 
 
 def engine_of(graph: Graph, store: Store, clock: VirtualClock, **options: Any) -> Engine:

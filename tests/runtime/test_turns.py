@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
+from clew import Engine, Graph, SQLiteStore, interrupt, node
 from clew.errors import (
     GraphWarning,
     InputError,
@@ -22,6 +22,7 @@ from clew.errors import (
     UnknownValueError,
 )
 from clew.stores import Store
+from tests.store_fixtures import local_store
 
 
 class Chat(TypedDict, total=False):
@@ -48,9 +49,7 @@ def gate() -> Iterator[Gate]:
     made.is_open.set()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -12,10 +11,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from clew import END, Context, Engine, Graph, MemoryStore, Send, SQLiteStore, ifelse, interrupt, node, route
+from clew import END, Context, Engine, Graph, Send, SQLiteStore, ifelse, interrupt, node, route
 from clew.errors import GraphWarning, InputError, RunStateError, UnknownRunError
 from clew.state import position_of
 from clew.stores import Store
+from tests.store_fixtures import every_store
 
 CALLS: list[str] = []
 
@@ -25,17 +25,7 @@ def _fresh() -> None:
     CALLS.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store
-    if request.param == "memory":
-        made = MemoryStore()
-    elif request.param == "sqlite":
-        made = SQLiteStore(tmp_path / "runs.db")
-    else:
-        made = request.getfixturevalue("open_postgres")()
-    yield made
-    made.close()
+store = every_store
 
 
 class State(TypedDict, total=False):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node, route
+from clew import END, Context, Engine, Graph, interrupt, node, route
 from clew.errors import GraphWarning, InputError
 from clew.stores import Store
+from tests.store_fixtures import every_store
 
 CALLS: list[str] = []
 
@@ -21,14 +21,7 @@ def _fresh() -> None:
     CALLS.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    if request.param == "memory":
-        return MemoryStore()
-    if request.param == "sqlite":
-        return SQLiteStore(tmp_path / "runs.db")
-    made: Store = request.getfixturevalue("open_postgres")()
-    return made
+store = every_store
 
 
 class Inner(TypedDict, total=False):

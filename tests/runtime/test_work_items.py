@@ -4,7 +4,6 @@ words."""
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,20 +16,17 @@ from clew import (
     GraphState,
     RetryPolicy,
     Send,
-    SQLiteStore,
     ifelse,
     interrupt,
     node,
     route,
 )
 from clew.errors import ReplayError, ReplayMismatchError, ReplayMissingError
-from clew.stores import MemoryStore, Store
+from clew.stores import Store
 from clew.testing import Stepper
+from tests.store_fixtures import local_store
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 def spawned(items: Any) -> dict[str, tuple[str, int]]:

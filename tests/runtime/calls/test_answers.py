@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, MemoryStore, RetryPolicy, SQLiteStore, ifelse, interrupt, node
+from clew import END, Context, Engine, Graph, RetryPolicy, SQLiteStore, ifelse, interrupt, node
 from clew.errors import NodeError
 from clew.stores import Store
 from tests.runtime.killed import as_if_killed
+from tests.store_fixtures import local_store
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield found
-    found.close()
+store = local_store
 
 
 def answered(graph: Graph, store: Store, **options: Any) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, RetryPolicy, SQLiteStore, interrupt, node
+from clew import Context, Engine, Graph, RetryPolicy, interrupt, node
 from clew.errors import RunCancelledError
 from clew.stores import Store
+from tests.store_fixtures import local_store
 
 PAID: list[int] = []
 
@@ -20,9 +21,7 @@ def _fresh() -> None:
     PAID.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Any) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 async def pay(amount: int) -> str:

@@ -6,24 +6,20 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
+from clew import Context, Engine, Graph, interrupt, node
 from clew.stores import Store
 from clew.testing import Stepper, VirtualClock
 from tests.refusing import below_ten
+from tests.store_fixtures import local_store
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield found
-    found.close()
+store = local_store
 
 
 def resumed(graph: Graph, store: Store, **options: Any) -> Any:

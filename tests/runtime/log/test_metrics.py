@@ -14,11 +14,9 @@ from clew.runtime.settings import Settings
 from clew.stores import MemoryStore, Store
 from clew.testing import VirtualClock
 from tests.runtime.killed import as_if_killed
+from tests.store_fixtures import local_store
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 def counts(metrics: Any) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 import warnings
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Engine, Graph, MemoryStore, Overwrite, SQLiteStore, node
+from clew import Engine, Graph, Overwrite, node
 from clew.errors import GraphWarning, UnknownRunError
 from clew.stores import Store
+from tests.store_fixtures import local_store
 
 
 class Chat(TypedDict, total=False):
@@ -23,9 +23,7 @@ def reply(messages: list[str]) -> list[str]:
     return ["reply"]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 @pytest.fixture

@@ -7,22 +7,20 @@ import operator
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
-from clew import END, Engine, Graph, GraphState, SQLiteStore, ifelse, interrupt, node
+from clew import END, Engine, Graph, GraphState, ifelse, interrupt, node
 from clew.errors import GraphChangedError, GraphWarning, InputError, UnknownValueError
 from clew.runtime.log.verification import problems
 from clew.stores import MemoryStore, Store
+from tests.store_fixtures import local_store
 
 pytestmark = pytest.mark.filterwarnings("ignore::clew.errors.GraphWarning")  # of code that has changed too
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+store = local_store
 
 
 @dataclass

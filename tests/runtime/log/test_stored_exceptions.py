@@ -9,19 +9,20 @@ import io
 import sys
 import types
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, RetryPolicy, SQLiteStore, node
+from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, node
 from clew.error_text import add_note, kind_of, line_of, message_of, notes_of
 from clew.runtime.log.stored_errors import error_of, name_of, plain_error
 from clew.state import decode, encode
 from clew.stores import Store
 from tests.runtime.killed import as_if_killed
+from tests.store_fixtures import local_store
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::clew.errors.GraphWarning"
@@ -186,11 +187,7 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 }
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield found
-    found.close()
+store = local_store
 
 
 def failing(make: Callable[[], Exception], **options: Any) -> Graph:

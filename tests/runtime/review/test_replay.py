@@ -6,8 +6,7 @@ import asyncio
 import operator
 import random
 import socket
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -17,11 +16,9 @@ from clew import (
     Context,
     Engine,
     Graph,
-    MemoryStore,
     RetryPolicy,
     Send,
     SideEffectPolicy,
-    SQLiteStore,
     ifelse,
     interrupt,
     node,
@@ -31,6 +28,7 @@ from clew.errors import ReplayError
 from clew.runtime.review.replay_report import ReplayReport
 from clew.stores import Store
 from clew.testing import VirtualClock
+from tests.store_fixtures import local_store
 
 EFFECTS = SideEffectPolicy(recordable=True)
 
@@ -41,11 +39,7 @@ class State(TypedDict, total=False):
     answers: Annotated[list[str], operator.add]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield found
-    found.close()
+store = local_store
 
 
 class Model:

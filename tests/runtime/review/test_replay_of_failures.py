@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -13,7 +12,6 @@ from clew import (
     Context,
     Engine,
     Graph,
-    MemoryStore,
     RetryPolicy,
     Send,
     SideEffectPolicy,
@@ -26,13 +24,9 @@ from clew.graph import Node
 from clew.runtime.review.replay_report import ReplayReport
 from clew.stores import Store
 from clew.testing import Stepper, VirtualClock
+from tests.store_fixtures import local_store
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield found
-    found.close()
+store = local_store
 
 
 class Unavailable(Exception):
