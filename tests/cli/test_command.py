@@ -103,8 +103,8 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         ),
         (["runs", "--store", "none.db"], "store 'none.db' does not exist", "--store or CLEW_STORE"),
         (["runs", "--status", "happy"], "unknown status 'happy'", "completed"),
-        (["show", "threads", "thread", "nope"], "run 'nope' does not exist", "`clew runs`"),
-        (["show", "threads", "thread", "r", "--step", "9"], "run 'r' has no step or label 9", "steps 0 to 2"),
+        (["show", "nope"], "run 'nope' does not exist", "`clew runs`"),
+        (["show", "r", "--step", "9"], "run 'r' has no step or label 9", "steps 0 to 2"),
         (["rerun", "r", "--graph", "flow:none"], "module 'flow' has no 'none'", "known names"),
         (["why", "r", "anser"], "this run has no node or value 'anser'", "did you mean 'answer'?"),
         (["fork", "r", "--step", "9"], "run 'r' has no step 9", "it has 0 to 2"),
@@ -142,7 +142,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_line(folder: Folder)
 
 def test_a_traceback_is_shown_on_request(folder: Folder) -> None:
     folder.clew("run", "flow:graph", "query=a", "--run-id", "r")
-    assert "Traceback" in folder.clew("show", "threads", "thread", "nope", code=2, CLEW_DEBUG="1").stderr
+    assert "Traceback" in folder.clew("show", "nope", code=2, CLEW_DEBUG="1").stderr
     done = folder.clew("run", "flow:failing", "a=1", code=1, CLEW_DEBUG="1")
     assert 'raise ValueError("the pipe is broken")' in done.stderr
 

@@ -23,7 +23,7 @@ def machine_of(*nodes: Any, prior_work: PriorWork | None = None, **options: Any)
         versions=state.plain_versions(),
         decisions={},
         terminated=False,
-        position=state.position(step=0, seed=0),
+        position=state.position(step=0, seed=0, began=0),
         history={},
     )
     return Machine.restore(program, made, Options(**options), prior_work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 import pickletools
@@ -135,14 +136,18 @@ class TestRoundTrip:
         state = GraphState({"deep": deep})
         limit, errors = sys.getrecursionlimit(), []
         depth = len(_frames())
-        for room in range(30, 400, 10):
-            sys.setrecursionlimit(depth + room)
-            try:
-                state.to_checkpoint()
-            except (EncodeError, RecursionError) as error:
-                errors.append(error)
-            finally:
-                sys.setrecursionlimit(limit)
+        gc.disable()  # a finalizer of another test has no room here
+        try:
+            for room in range(30, 400, 10):
+                sys.setrecursionlimit(depth + room)
+                try:
+                    state.to_checkpoint()
+                except (EncodeError, RecursionError) as error:
+                    errors.append(error)
+                finally:
+                    sys.setrecursionlimit(limit)
+        finally:
+            gc.enable()
         assert errors
         assert {type(error) for error in errors if "pickl" in str(error)} <= {EncodeError}
 

@@ -437,9 +437,7 @@ def test_who_takes_the_run_over_takes_its_child_over(tmp_path: Path) -> None:
     assert held.entered.wait(20)
     one._execution.lease_renewer.remove(one._live["r"])  # type: ignore[union-attr]
     threading.Event().wait(0.01)
-    held.holds = False
     other = Engine(held.outer, store=SQLiteStore(tmp_path / "runs.db"))
-    held.holds = True
     held.entered.clear()
 
     def resume() -> None:
