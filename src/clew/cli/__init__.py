@@ -10,6 +10,7 @@ A command parses its arguments, calls the public API of the library and prints t
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -26,4 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"error: the command line needs {error.name}, which is not installed", file=sys.stderr)
         print("hint: pip install 'clew[cli]'", file=sys.stderr)
         sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):  # an ASCII terminal shows other characters as escapes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run_command(list(sys.argv[1:] if arguments is None else arguments)))

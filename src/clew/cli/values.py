@@ -34,6 +34,10 @@ def read_json(text: str, where: str) -> Any:
     """Return a value from JSON. Text that cannot be JSON is a string: ``hello`` is ``"hello"``."""
     try:
         tree = json.loads(text)
+    except RecursionError:
+        raise CommandError(
+            f"{where} is nested too deeply", "give it as a file with --values, or flatten it"
+        ) from None
     except ValueError as error:
         if text[:1] in tuple('{["'):
             raise CommandError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from clew.display import brief
 from clew.engine.program import Program
 from clew.engine.records import Failure, Question
 from clew.error_text import line_of
@@ -57,7 +58,7 @@ def explanation(
     if found:
         first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         if isinstance(first, Question):
-            return f"{first.path} asks {first.question!r}{more}; answer with engine.resume({run_id!r}, answer=...)"
+            return f"{first.path} asks {brief(first.question)}{more}; answer with engine.resume({run_id!r}, answer=...)"
         where = first.path or f"step {first.step}"
         verb = "rerun" if confined else "resume"  # after confined failures the run went on, and has ended
         return (

@@ -60,6 +60,7 @@ _SKIPPED = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "RESUME"})
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _STORES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_LONG = 10_000  # bits; Python refuses to print longer integers
 _SCALARS = frozenset({str, bytes, int, float, complex, bool, type(None), type(...)})
 # Modules whose classes are immutable and have a complete repr. Importing them here would cost more than hashing does.
 _BY_TEXT = frozenset({"datetime", "decimal", "fractions", "pathlib", "uuid", "zoneinfo"})
@@ -300,7 +301,9 @@ class _Hashing:
         if value is MISSING:
             yield b"missing"
         elif kind in _SCALARS:
-            yield from (kind.__name__.encode(), repr(value).encode(errors="surrogatepass"))
+            is_long = kind is int and value.bit_length() > _LONG
+            text = hex(value) if is_long else repr(value)
+            yield from (kind.__name__.encode(), text.encode(errors="surrogatepass"))
         elif isinstance(value, type):
             yield from self._class(value)
         elif isinstance(value, enum.Enum):

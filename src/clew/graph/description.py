@@ -114,7 +114,10 @@ def _default(default: Any) -> str | None:
     if default is MISSING or default is ABSENT:
         return None
     if type(default) in (str, bytes, int, float, bool, complex, type(None)):
-        return repr(default)
+        try:
+            return repr(default)
+        except ValueError:  # an integer that is too long to print
+            return hex(default)
     if type(default) in (list, tuple, dict, set) and not default:
         return repr(default)
     return f"<{type(default).__name__}>"

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from clew.runtime.review.run_diff import RunDiff
 
 
+_ATTEMPTS = 10  # to read a run that another process continues at the same time
+
+
 class RunInspection:
     """Reads and manages the runs of one store. `live` holds the sessions that the engine is executing."""
 
@@ -55,7 +58,14 @@ class RunInspection:
 
     def result(self, run_id: str) -> RunResult:
         """Return the result of a run so far, without running anything."""
-        return self.result_so_far(self._opener.runs.open(run_id))
+        for _ in range(_ATTEMPTS):
+            run = self._opener.runs.open(run_id)
+            result = self.result_so_far(run)
+            if run.row.status not in ("waiting", "paused"):
+                break
+            if self._store.row(run_id).updated == run.row.updated:
+                break  # otherwise another process has continued it between two reads
+        return result
 
     def result_so_far(self, run: StoredRun) -> RunResult:
         """Return the result of a run so far."""

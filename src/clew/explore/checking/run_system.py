@@ -35,6 +35,7 @@ from typing import Any, Literal, Unpack
 
 import msgspec
 
+from clew.display import brief
 from clew.error_text import line_of
 from clew.errors import DefinitionError, StoreError
 from clew.explore.checking.child_schedules import ChildSchedule, in_every_order, scheduled
@@ -435,7 +436,7 @@ class RunSystem(TokenSystem[RunSnapshot]):
             self._process = None
             self.status = status  # type: ignore[assignment]
             asked = self._stored().log().questions if status == "waiting" else ()
-            questions = "; ".join(f"{each.path} asks {each.question!r}" for each in asked)
+            questions = "; ".join(f"{each.path} asks {brief(each.question)}" for each in asked)
             self.narrative.append(f"the run is {status}: {questions}" if asked else f"the run is {status}")
 
     def _kill(self, message: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from clew.display import brief
 from clew.engine.chain import Chain
 from clew.engine.edits import is_by_hand
 from clew.engine.program import Program, program_of
@@ -91,7 +92,7 @@ class RunLog(msgspec.Struct):
         """
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
         open_questions = (
-            "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
+            "; ".join(f"{path}: {brief(question.question)}" for path, question in asked.items()) or "nothing"
         )
         if single and (len(asked) != 1 or answers):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):

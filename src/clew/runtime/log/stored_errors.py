@@ -112,7 +112,9 @@ def _add_content(plain: dict[str, Any], error: BaseException, inside: tuple[Base
     """Add the arguments and attributes of an error, the errors among them, and its base classes."""
     cls = type(error)
     args, attributes, within, is_whole = _made_of(error)
-    if args != [plain["message"]]:
+    # an argument may be an array, which cannot be compared
+    is_message = args is not None and len(args) == 1 and type(args[0]) is str and args[0] == plain["message"]
+    if not is_message:
         plain["args"] = args
     if attributes:
         plain["attributes"] = attributes

@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 
+from clew.display import brief
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
@@ -188,7 +189,7 @@ class Replayer:
         if found := self._call_mismatches(item):
             yield from found
         elif ended.asking is not None:
-            yield _at(item, "question", f"it asks {ended.asking.question!r}, but did not when recorded")
+            yield _at(item, "question", f"it asks {brief(ended.asking.question)}, but did not when recorded")
         elif ended.error is not None:
             yield _at(item, "error", _raises(ended.error))
         else:
@@ -215,7 +216,9 @@ class Replayer:
         if found := self._call_mismatches(item):
             yield from found
         elif ended.asking is not None:
-            yield _at(item, "question", f"it asks {ended.asking.question!r}, but raised {was} when recorded")
+            yield _at(
+                item, "question", f"it asks {brief(ended.asking.question)}, but raised {was} when recorded"
+            )
         elif is_rejected:
             if now is not None:
                 yield _at(item, "error", _raises(now))
@@ -239,7 +242,7 @@ class Replayer:
         if found := self._call_mismatches(item):
             yield from found
         elif ended.error is not None or (ended.asking is None and item.node.kind != "interrupt"):
-            yield _at(item, "question", f"it asked {question!r} when recorded, but does not now")
+            yield _at(item, "question", f"it asked {brief(question)} when recorded, but does not now")
         elif not same(asked, question):
             yield _at(item, "question", "it asks a different question", difference(question, asked))
 
