@@ -70,7 +70,10 @@ class RunContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._host.cancelled or not self._item.live or self._item.attempt != self.attempt
+        if self._host.cancelled:
+            self._host.leave(self._item, self.attempt)  # what the node returns now is not its result
+            return True
+        return not self._item.live or self._item.attempt != self.attempt
 
     @property
     def random(self) -> Random:
