@@ -153,7 +153,7 @@ class Host:
 
 
 async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
-    """Await a coroutine. If it asks a question, wait for its calls in flight.
+    """Await a coroutine. If it asks a question, wait for its calls in flight, and ask those of its children too.
 
     Unwrap a question that a task group has put into an exception group.
     """
@@ -170,9 +170,8 @@ async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
             raise
         has_returned = True
         return value
-    except Asking:
-        await calls.finish()
-        raise
+    except Asking as asking:
+        raise await calls.finish(asking) from None
     finally:
         context.close(is_checked=has_returned)
 
