@@ -35,7 +35,7 @@ runtime/clock runtime/events runtime/crash_points runtime/executors runtime/load
 runtime/progress
 runtime/settings
 runtime/log
-runtime/result runtime/calls runtime/project runtime/ownership
+runtime/result runtime/calls runtime/project runtime/ownership runtime/inner_graphs
 runtime/drivers runtime/review
 runtime/opener
 runtime/inside runtime/updates runtime/ended_children

@@ -57,7 +57,10 @@ class Context(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was cancelled or this item has timed out. Check it in long loops."""
+        """Whether the run was cancelled or this item has timed out. Check it in long loops.
+
+        Once it was True, what the node returns or raises is discarded, and a resumed run calls the node again.
+        """
 
     @property
     def random(self) -> Random:

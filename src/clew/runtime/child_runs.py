@@ -346,6 +346,8 @@ class ChildRun:
         ]
         asking = Asking(*first)
         asking.others = others
+        if (calls := self._scope.of.in_flight) is not None:
+            calls.asked.append((self._scope.place, asking))
         return asking
 
     def _answers(self, log: RunLog) -> dict[str, Any]:

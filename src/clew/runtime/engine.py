@@ -291,7 +291,7 @@ class Engine:
         With a `thread`, the new run becomes its head. With `path`, start inside that run, with the inner graph.
         """
         hold = self._execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
+        stops = (stop_before, stop_after)
         call, opening = self._turns.fork(thread, turn, parent, path, step, values, hold, stops)
         return when_free(call, hold, partial(self._execution.drive, hold, opening, check))
 
@@ -312,7 +312,7 @@ class Engine:
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
+        stops = (stop_before, stop_after)
         call, opening = self._turns.fork(thread, turn, parent, path, step, values, hold, stops)
         return await awhen_free(call, hold, partial(self._execution.adrive, hold, opening, check))
 

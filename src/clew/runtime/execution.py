@@ -299,7 +299,10 @@ class RunExecution:
         session.thread, session.start_child = threading.get_ident(), self._start_child
         if session.listening:
             session.announce(
-                "run_started", session.start.step, graph=self._opener.graph.name, values=session.start.values
+                "run_started",
+                session.start.step,
+                graph=session.machine.root.program.graph.name,
+                values=session.start.values,
             )
 
     def _start_child(self, session: Session, *call: Any) -> Any:

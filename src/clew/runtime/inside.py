@@ -15,11 +15,12 @@ import msgspec
 
 from clew.engine.chain import Chain
 from clew.engine.reasons import RunLineage, Why, why
-from clew.engine.stops import Stops
+from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
+from clew.runtime.inner_graphs import subgraph_at
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.reader import RunReader
@@ -98,18 +99,24 @@ def forked(
     step: int | str | None,
     values: Mapping[str, Any] | None,
     hold: Hold,
-    stops: Stops | None = None,
+    stops: tuple[Nodes, Nodes] = (None, None),
     move: ThreadMove | None = None,
 ) -> Session:
     """Start a run from a step of another run, or of a child or a subgraph inside it.
 
-    A fork of a subgraph is independent of the run around it. With a `move`, the new run becomes the head of a thread.
+    A fork of a subgraph is independent of the run around it, and executes the inner graph. `stops` name nodes of the
+    graph that is executed. With a `move`, the new run becomes the head of a thread.
     """
     rest = ""
     if path is not None:
         parent, rest = child_at(opener.runs, parent, path)
     if not rest:
-        return opener.forked(parent, step, values, hold.run_id, hold.owner, move, stops)
-    state = frame_at(opener.runs, parent, rest).state(step)
-    state = opener.with_values(state.rooted(), values, f"fork of {path}")
-    return opener.new(state, hold.run_id, owner=hold.owner, thread=move, stops=stops)
+        read = read_stops(opener.graph, *stops)
+        return opener.forked(parent, step, values, hold.run_id, hold.owner, move, read)
+    frame = frame_at(opener.runs, parent, rest)
+    state = frame.state(step).rooted()
+    graph = subgraph_at(opener.graph, frame.graph, frame.prefix, state, parent)
+    inner = RunOpener(graph, opener.store, opener.settings, opener.listeners)
+    state = inner.with_values(state, values, f"fork of {path}")
+    read = read_stops(graph, *stops)
+    return inner.new(state, hold.run_id, owner=hold.owner, thread=move, stops=read)

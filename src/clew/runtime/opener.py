@@ -22,6 +22,7 @@ from clew.runtime.calls.cache import cache_for
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
+from clew.runtime.inner_graphs import check_child_graph
 from clew.runtime.log.fingerprints import (
     changed_code,
     changed_structure,
@@ -66,7 +67,7 @@ class RunOpener(Ownership):
     ) -> None:
         super().__init__(store, settings, repository_of(graph, store, settings.on_conflict))
         self._graph = graph
-        self._listeners = listeners
+        self.listeners = listeners
         self._cache = cache_for(graph, store)
 
     @property
@@ -201,6 +202,7 @@ class RunOpener(Ownership):
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
         state, run = self.at(parent, step)
+        check_child_graph(self.store, run.accepted, self.graph)
         check_nodes(state, self.graph, parent)
         state = self._known(state.rooted(), parent)
         values = replacements(self.graph, "fork", parent, state, values)
@@ -222,7 +224,9 @@ class RunOpener(Ownership):
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse, warn_of_edits
 
-        log = self.runs.open(parent).whole()  # its states may have been made with other reducers
+        run = self.runs.open(parent)
+        check_child_graph(self.store, run.accepted, self.graph)
+        log = run.whole()  # its states may have been made with other reducers
         # raises before the new run is created
         reuse = ResultReuse(log, self.program(log.start), self.graph, self.settings, force)
         warn_of_edits(log)
@@ -423,7 +427,7 @@ class RunOpener(Ownership):
         is_new: bool = True,
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
-        listeners = (*self._listeners, listener) if listener is not None else self._listeners
+        listeners = (*self.listeners, listener) if listener is not None else self.listeners
         return (
             Options(
                 seed=seed,

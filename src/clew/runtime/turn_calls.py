@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from clew.engine.stops import Stops
+from clew.engine.stops import Nodes, Stops, read_stops
 from clew.errors import InputError, RunCancelledError, ThreadBusyError
 from clew.graph.names import similar
 from clew.runtime.drivers.hold import Hold
@@ -188,9 +188,11 @@ class TurnCalls:
         step: int | str | None,
         values: Mapping[str, Any] | None,
         hold: Hold,
-        stops: Stops | None,
+        stops: tuple[Nodes, Nodes],
     ) -> tuple[TurnCall, Callable[[], Session]]:
         """Return how to wait for the thread of a fork, and a function that opens the fork."""
+        if path is None:
+            read_stops(self._opener.graph, *stops)  # raises before a thread is changed
         opening = partial(forked, self._opener, parent, path, step, values, hold, stops)
         if thread is None and not options:
             return _NOT_IN_THREAD, opening

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.frame import Item
 from clew.engine.options import stream
+from clew.runtime.calls import pending_awaits
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.awaited_run import AwaitedRun
 from clew.runtime.calls.scopes import Scope, scope_of
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_host", "_item", "_random", "_runs", "_whole", "attempt", "in_flight")
+    __slots__ = ("_host", "_item", "_random", "_whole", "attempt", "in_flight", "pending")
 
     def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
         self._item = item
         self._random: Random | None = None
-        self._runs: list[AwaitedRun] | None = None  # of an async node
         self._whole: Scope | None = None  # the scope of the node function itself
         self.attempt = item.attempt if attempt is None else attempt
         self.in_flight: CallsInFlight | None = None  # set for async nodes
+        self.pending: list[pending_awaits.Pending] | None = None  # what the node has to await
 
     @property
     def run_id(self) -> str:
@@ -69,7 +70,10 @@ class RunContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._host.cancelled or not self._item.live or self._item.attempt != self.attempt
+        if self._host.cancelled:
+            self._host.leave(self._item, self.attempt)  # what the node returns now is not its result
+            return True
+        return not self._item.live or self._item.attempt != self.attempt
 
     @property
     def random(self) -> Random:
@@ -92,7 +96,7 @@ class RunContext:
         given: Any = seconds
         if not isinstance(given, (int, float)) or not given >= 0:
             raise ValueError(f"ctx.sleep expects a number of seconds >= 0, got {seconds!r}")
-        return self._host.sleep(self._item, self.attempt, seconds)
+        return self._watched(self._host.sleep(self._item, self.attempt, seconds), "sleep")  # type: ignore[no-any-return]
 
     def emit(self, name: str, data: Any = None) -> None:
         if not isinstance(name, str):
@@ -124,22 +128,26 @@ class RunContext:
         if self.cancelled:
             raise self._host.leave(self._item, self.attempt)
         result = self._host.run_child(self._item, self.attempt, self._scope().within(), graph, values, key)
-        if type(result) is not CoroutineType:
+        if type(self._watched(result, "run")) is not CoroutineType:
             return result
-        caller = sys._getframe(1)
-        run = AwaitedRun(result, self._item.node.name, f"{caller.f_code.co_filename}:{caller.f_lineno}")
-        self._runs = [*(self._runs or ()), run]
-        return run
+        assert self.pending is not None
+        return AwaitedRun(result, partial(pending_awaits.forgotten, self.pending[-1], self._item))
+
+    def _watched(self, value: Any, method: str) -> Any:
+        """Return what a method of the context returns; if the node has to await it, watch that it does."""
+        if type(value) is CoroutineType:
+            if self.pending is None:
+                self.pending = []
+            pending_awaits.watch(self.pending, value, method, sys._getframe(2))
+        return value
 
     def close(self, *, is_checked: bool) -> None:
-        """Close the children that the node did not await; raise an error about the first, if that `is_checked`."""
-        if self._runs is None:
-            return
-        left = [run for run in self._runs if not run.has_started]
-        for run in left:
-            run.close()
-        if left and is_checked:
-            raise left[0].forgotten()
+        """Close what the node did not await; raise an error about the first, if that `is_checked`."""
+        if self.pending is not None:
+            pending, self.pending = self.pending, None
+            error = pending_awaits.close(pending, self._item)
+            if error is not None and is_checked:
+                raise error
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if type(name) is not str or not name or name.startswith("clew."):
@@ -147,7 +155,7 @@ class RunContext:
                 f"ctx.record expects a name for the call, got {name!r}; give a non-empty str that does not start with "
                 f"'clew.', which is reserved"
             )
-        return self._record(name, fn, args, kwargs)
+        return self._watched(self._record(name, fn, args, kwargs), "record")
 
     def _record(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

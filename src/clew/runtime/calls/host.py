@@ -84,7 +84,7 @@ class Host:
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """Implement `ctx.sleep`; a plain host does not wait."""
-        return SLEPT
+        return _asleep() if item.node.mode in ("async", "async_generator") else SLEPT
 
     def run_child(
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
@@ -116,6 +116,8 @@ class Host:
             raise
         if takes_context and type(value) is CoroutineType and item.node.mode != "sync":
             return _awaited(value, context)
+        if context is not None and context.pending and item.node.mode in ("sync", "generator"):
+            context.close(is_checked=True)
         return value
 
     def _call_guarded(self, item: Item, context: RunContext | None) -> Any:
@@ -151,7 +153,7 @@ class Host:
 
 
 async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
-    """Await a coroutine. If it asks a question, wait for its calls in flight.
+    """Await a coroutine. If it asks a question, wait for its calls in flight, and ask those of its children too.
 
     Unwrap a question that a task group has put into an exception group.
     """
@@ -168,11 +170,14 @@ async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
             raise
         has_returned = True
         return value
-    except Asking:
-        await calls.finish()
-        raise
+    except Asking as asking:
+        raise await calls.finish(asking) from None
     finally:
         context.close(is_checked=has_returned)
+
+
+async def _asleep() -> None:
+    """Sleep in an async node of a host that does not wait."""
 
 
 class _Slept:

@@ -6,6 +6,7 @@ be made twice. So before the question counts, they finish and are recorded:
 - Each recorded call outside the node's own task runs in a task of its own. If the node asks, a task group cancels its
   other tasks; the call goes on. Any other cancellation cancels the call too.
 - When the node has unwound for a question, `finish` waits for the calls. A timeout or a cancelled run ends that.
+- Children are such calls. Each of them that waits for a person has questions; the node asks all of them together.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from clew.runtime.calls.scopes import Asking
+from clew.runtime.log.call_records import Place
+
 
 class CallsInFlight:
     """The recorded calls of one attempt that run beside the task of its node."""
 
-    __slots__ = ("_node", "_tasks", "is_asking")
+    __slots__ = ("_node", "_tasks", "asked", "is_asking")
 
     def __init__(self) -> None:
         self._node = _current_task()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.asked: list[tuple[Place, Asking]] = []  # the questions of children, and where each was started
         self.is_asking = False  # a question unwinds the node
 
     async def make(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -46,8 +51,11 @@ class CallsInFlight:
                 await asyncio.wait([task])
             raise
 
-    async def finish(self) -> None:
-        """Wait until no call is in flight, including those that begin while it waits."""
+    async def finish(self, asking: Asking) -> Asking:
+        """Wait until no call is in flight, including those that begin while it waits; return all questions as one.
+
+        `asking` unwinds the node. The questions of children follow in the order of the calls.
+        """
         try:
             while self._tasks:
                 done, _ = await asyncio.wait(self._tasks)
@@ -57,6 +65,13 @@ class CallsInFlight:
             for task in self._tasks:
                 task.cancel()
             raise
+        children = [each for _, each in sorted(self.asked, key=lambda each: each[0])]
+        if not any(each is asking for each in children):
+            children.insert(0, asking)  # a question of the node itself
+        first, *others = children
+        first.others = (*first.others, *(question for each in others for question in each.questions))
+        first.refusal = next((each.refusal for each in children if each.refusal is not None), None)
+        return first
 
 
 def _current_task() -> asyncio.Task[Any] | None:

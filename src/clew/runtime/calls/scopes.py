@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Asking(BaseException):
     """Unwinds a node that asks a question. A BaseException, so that `except Exception` in the node does not catch it.
 
-    `about` is set for questions about a call of the item, and of a child. `others` are more questions of that child,
-    each with its `about` and position. `refusal` is set if another task asks in the same scope.
+    `about` is set for questions about a call of the item, and of a child. `others` are more questions of children, each
+    with its `about` and position. `refusal` is set if another task asks in the same scope.
     """
 
     def __init__(self, question: Any, about: str = "", position: str | None = None) -> None:
@@ -39,6 +39,11 @@ class Asking(BaseException):
         self.position = position
         self.others: Sequence[tuple[Any, str, str]] = ()
         self.refusal: NodeError | None = None
+
+    @property
+    def questions(self) -> Sequence[tuple[Any, str, str]]:
+        """All questions, as in `others`."""
+        return ((self.question, self.about, self.position or "0"), *self.others)
 
 
 class Leaving(BaseException):

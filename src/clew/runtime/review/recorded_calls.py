@@ -171,7 +171,7 @@ class ReplayHost(Host):
         recorded = self._recordings.recorded(item, attempt, scope)
         if recorded is None and asked:
             self._replay(place, self._children.find(self.run_id, place), graph)
-            raise Asking(asked[0].question)
+            raise Asking(asked[0].question, asked[0].path.removeprefix(item.path))
         request: tuple[Any, ...] = (graph.name or "", "", given, key)
         if recorded is not None and recorded.name == CHILD:
             self._compare(item, place, recorded, given)

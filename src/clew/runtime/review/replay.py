@@ -21,7 +21,7 @@ difference. Its outcome is unknown, so the replay follows the chain only up to i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -84,10 +84,10 @@ class Replayer:
         self._reached: set[str] = set()  # items that failed when recorded, and were called
         self._broken: list[str] = []  # subgraph items that fail with the current code
         self._recordings = RecordedCallSource(log.row.run_id, log.calls, log.asked)
-        # the first question of each item that waits, also of a child: item!call/...
-        self._asked = dict[str, Question]()
+        # the questions of each item that waits, also of its children: item!call/...
+        self._asked = dict[str, dict[str, Question]]()
         for path, asked in log.asked.items():
-            self._asked.setdefault(path.partition("!")[0], asked)
+            self._asked.setdefault(path.partition("!")[0], {})[path] = asked
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         # failures of the step that was not committed
@@ -134,7 +134,7 @@ class Replayer:
                 failure = self._failed[item.path]
                 yield from self._check_failure(item, failure.error, bool(failure.refused))
             elif item.path in self._asked and self._may_be_called(item):
-                yield from self._check_question(item, self._asked[item.path].question)
+                yield from self._check_question(item, self._asked[item.path])
             elif log.row.status == "completed":
                 stuck_at = min(stuck_at or item.order[0], item.order[0])
                 yield _at(item, "extra", "it runs now, but did not when recorded")
@@ -236,8 +236,11 @@ class Replayer:
             diff = difference(_plain(recorded.decision), _plain(decision))
             yield _at(item, "decision", "it makes a different decision", diff)
 
-    def _check_question(self, item: Item, question: Any) -> Iterator[Divergence]:
+    def _check_question(self, item: Item, questions: Mapping[str, Question]) -> Iterator[Divergence]:
+        """Compare a question with the recorded one at its path. Of several children, any may ask first."""
         ended = self._call(item)
+        path = item.path if ended.asking is None else item.path + ended.asking.about
+        question = questions.get(path, next(iter(questions.values()))).question
         asked = ended.value if item.node.kind == "interrupt" else ended.asking and ended.asking.question
         if found := self._call_mismatches(item):
             yield from found
