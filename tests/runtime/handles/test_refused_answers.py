@@ -160,3 +160,37 @@ def test_a_refusal_that_nobody_waits_for_is_logged(tmp_path: Any, caplog: pytest
     [record] = caplog.records
     assert record.exc_info is not None
     assert record.exc_info[0] is RunStateError
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("on_loop", [False, True])
+def test_a_cancelled_run_takes_no_late_answer(store: str, on_loop: bool, tmp_path: Any) -> None:
+    paid = []
+
+    @interrupt(output="ok")
+    def ask(x: int) -> str:
+        return "Pay?"
+
+    @node(output="paid")
+    def pay(ok: bool) -> bool:
+        paid.append(ok)
+        return True
+
+    async def late(engine: Engine) -> None:
+        await engine.handle("r").answer(True)
+
+    with Engine(Graph([ask, pay]), store=None if store == "memory" else tmp_path / "runs.db") as engine:
+        handle = engine.start({"x": 1}, run_id="r")
+        handle.result()
+        assert handle.cancel()
+        answer = (lambda: asyncio.run(late(engine))) if on_loop else (lambda: handle.answer(True))
+        with pytest.raises(RunStateError):
+            answer()
+        with pytest.raises(RunStateError):
+            engine.handle("r").answer(True, question="ask#0")
+        assert handle.status == "cancelled"
+        assert handle.result(check=False).status == "cancelled"
+        assert paid == []
+        assert [question.path for question in handle.questions] == ["ask#0"]
+        assert engine.resume("r", answer=True).status == "completed"  # deliberately
+        assert paid == [True]

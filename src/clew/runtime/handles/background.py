@@ -237,7 +237,9 @@ class BackgroundRuns:
         answers = {each.path: each.value for each in given}
         single = answers.pop(_ANY, NO_ANSWER)
         try:
-            opened = self._execution.resumed(hold, single, answers or None, False, job.live)
+            opened = self._execution.resumed(
+                hold, single, answers or None, False, job.live, unless_cancelled=True
+            )
         except Exception as error:
             if len(given) > 1:  # one of them is wrong: take them one by one
                 with self._lock:
