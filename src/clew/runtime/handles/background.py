@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from clew.state.input_types import Values
 
 _GRACE = 5.0  # seconds
+_CLOSING = 0.01  # seconds between two looks at runs that end
 _ANY = ""  # stands for the only open question
 
 
@@ -386,6 +387,17 @@ class BackgroundRuns:
         self._lock = Lock()
         self._jobs = {}
         self._sessions.clear()
+
+    async def aclose(self, close: Callable[[], None]) -> None:
+        """Cancel all runs of the engine, wait on the running event loop until they have ended, and close the engine."""
+        import asyncio
+
+        for run_id in {*self._jobs, *self._sessions}:
+            self.cancel(run_id)
+        until = time.monotonic() + _GRACE
+        while (self._jobs or self._sessions) and time.monotonic() < until:
+            await asyncio.sleep(_CLOSING)
+        await asyncio.to_thread(close)
 
     def close(self) -> None:
         """Cancel all jobs, and wait for their threads; a loop cancels its tasks itself."""
