@@ -200,14 +200,17 @@ class BackgroundRuns:
         if inside_event_loop():
             return self._as_task(job, hold, opening, turn=turn)
         try:
-            return self._on_thread(
-                job, hold, self._turns.opening(turn, values, hold, job.live, stops, resumes=False)
-            )
-        except ThreadBusyError:
-            if not turn.waits:
-                raise
-        wait = partial(when_free, turn, hold, opening, lambda: job.is_cancelled)
-        return self._on_thread(job, hold, wait, is_patient=True)
+            try:
+                at_once = self._turns.opening(turn, values, hold, job.live, stops, resumes=False)
+                return self._on_thread(job, hold, at_once)
+            except ThreadBusyError:
+                if not turn.waits:
+                    raise
+            wait = partial(when_free, turn, hold, opening, lambda: job.is_cancelled)
+            return self._on_thread(job, hold, wait, is_patient=True)
+        except BaseException:
+            turn.leave()
+            raise
 
     def answer(self, given: GivenAnswer) -> Job:
         """Answer a question of a run that waits, and resume it; if it runs here, as soon as it waits."""
@@ -327,6 +330,9 @@ class BackgroundRuns:
             drive = partial(awhen_free, turn, hold, drive, lambda: job.is_cancelled)
         self._register(job)
         job.task = asyncio.get_running_loop().create_task(self._awork(job, drive))
+        if turn is not None:
+            leave = turn.leave
+            job.task.add_done_callback(lambda _: leave())  # also if it is cancelled before it begins
         return job
 
     async def _awork(self, job: Job, drive: Callable[[], Awaitable[RunResult]]) -> None:
