@@ -1,8 +1,9 @@
-"""The service of the recipe, as two processes on one PostgreSQL database."""
+"""The service of the recipe: two processes on one PostgreSQL database, requests that are refused, and stopping."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import httpx
 import psycopg
 import pytest
 
+from clew import Engine
 from tests.docs.markdown import read_blocks
 from tests.stores.servers import PostgresServer
 
@@ -22,9 +24,17 @@ pytest.importorskip("fastapi")
 
 
 @contextmanager
-def served(folder: Path, store: str) -> Iterator[httpx.Client]:
+def served(folder: Path, store: str, *options: str) -> Iterator[httpx.Client]:
     """One process of the service, on a free port."""
-    command = [sys.executable, "-m", "uvicorn", "service:app", "--port", "0", "--log-level", "info"]
+    with process_of(folder, store, *options) as (_, client):
+        yield client
+
+
+@contextmanager
+def process_of(
+    folder: Path, store: str, *options: str
+) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    command = [sys.executable, "-m", "uvicorn", "service:app", "--port", "0", "--log-level", "info", *options]
     process = subprocess.Popen(
         command, cwd=folder, env={**os.environ, "STORE": store}, stderr=subprocess.PIPE, text=True
     )
@@ -37,10 +47,21 @@ def served(folder: Path, store: str) -> Iterator[httpx.Client]:
         else:
             raise AssertionError("the service has not started")
         with httpx.Client(base_url=address, timeout=60) as client:
-            yield client
+            yield process, client
     finally:
         process.kill()
         process.communicate()
+
+
+def write_service(folder: Path, **changes: str) -> None:
+    """Write the module of the recipe, with changes to its text."""
+    [code] = [
+        block.code for block in read_blocks((ROOT / "docs/recipes/service.md").read_text()) if block.file
+    ]
+    for old, new in changes.items():
+        assert old in code
+        code = code.replace(old, new)
+    (folder / "service.py").write_text(code)
 
 
 def events_of(client: httpx.Client, run: str, after: str | None = None) -> list[tuple[str, str]]:
@@ -55,10 +76,7 @@ def events_of(client: httpx.Client, run: str, after: str | None = None) -> list[
 def test_a_run_is_followed_and_answered_through_the_other_process(
     tmp_path: Path, server: PostgresServer
 ) -> None:
-    [code] = [
-        block.code for block in read_blocks((ROOT / "docs/recipes/service.md").read_text()) if block.file
-    ]
-    (tmp_path / "service.py").write_text(code)
+    write_service(tmp_path)
     database = f"orders_{token_hex(6)}"
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {database}")  # type: ignore[arg-type]
@@ -83,3 +101,63 @@ def test_a_run_is_followed_and_answered_through_the_other_process(
         assert committed == 2
         assert one.get(f"/runs/{run}").json()["values"]["order"] == "ordered tea for 42"
         assert one.get("/runs/unknown").status_code == 404
+        assert one.post(f"/runs/{run}/answer?accepted=true").status_code == 409
+
+
+def test_refused_requests_have_their_status(tmp_path: Path) -> None:
+    write_service(tmp_path)
+    with served(tmp_path, "orders.db") as client:
+        first, second = (client.post("/runs", json={"item": item}).json()["run"] for item in ("tea", "milk"))
+        last = events_of(client, first)[-1][0]
+        assert events_of(client, second)[-1][1] == "run_finished"
+        expected = [
+            ("GET", "/runs/unknown", {}, 404),
+            ("GET", "/runs/unknown/events", {}, 404),
+            ("POST", "/runs/unknown/answer?accepted=true", {}, 404),
+            ("GET", f"/runs/{first}/events", {"headers": {"Last-Event-ID": "rubbish"}}, 422),
+            ("GET", f"/runs/{second}/events", {"headers": {"Last-Event-ID": last}}, 422),
+            ("POST", "/runs", {"json": {"itm": "tea"}}, 422),
+            ("POST", "/runs", {"json": {"item": 5}}, 422),
+            ("POST", "/runs", {"json": []}, 422),
+            ("POST", f"/runs/{first}/answer?accepted=perhaps", {}, 422),
+            ("POST", f"/runs/{first}/answer", {}, 422),
+            ("POST", f"/runs/{first}/answer?accepted=true", {}, 200),
+            ("POST", f"/runs/{first}/answer?accepted=true", {}, 409),  # it is completed
+        ]
+        for method, path, options, status in expected:
+            response = client.request(method, path, **options)
+            assert (method, path, response.status_code) == (method, path, status)
+            assert status == 200 or response.json()["detail"]
+        with Engine(store=tmp_path / "orders.db") as engine:
+            assert engine.handle(second).cancel()
+            assert {row.status for row in engine.runs()} == {"completed", "cancelled"}  # nothing else began
+        assert client.post(f"/runs/{second}/answer?accepted=true").status_code == 409  # it is cancelled
+
+
+SLOW = {'f"{item} for 42"': "await asyncio.Event().wait()"}
+
+
+def test_a_run_at_work_is_cancelled_when_the_service_stops(tmp_path: Path) -> None:
+    write_service(tmp_path, **SLOW)
+    with process_of(tmp_path, "orders.db", "--timeout-graceful-shutdown", "1") as (process, client):
+        run = client.post("/runs", json={"item": "tea"}).json()["run"]
+        with client.stream("GET", f"/runs/{run}/events") as response:
+            assert next(response.iter_lines()).startswith("id: ")
+            process.send_signal(signal.SIGTERM)
+            assert process.stderr is not None
+            log = process.stderr.read()
+        process.wait()
+    assert "shutdown complete" in log
+    with Engine(store=tmp_path / "orders.db") as engine:
+        assert engine.handle(run).status == "cancelled"
+        assert engine.store.owner(run) is None
+
+
+def test_a_follower_is_told_that_the_process_of_a_run_is_gone(tmp_path: Path) -> None:
+    write_service(tmp_path, **SLOW, **{"publish=True": "publish=True, lease=1.0"})
+    with process_of(tmp_path, "orders.db") as (process, client), served(tmp_path, "orders.db") as other:
+        run = client.post("/runs", json={"item": "tea"}).json()["run"]
+        process.kill()
+        lines = other.get(f"/runs/{run}/events").raise_for_status().text.splitlines()
+        assert [line for line in lines if line.startswith("event: ")][-1] == "event: lost"
+        assert other.get(f"/runs/{run}").json()["status"] == "running"

@@ -41,7 +41,7 @@ runtime/opener
 runtime/inside runtime/updates runtime/ended_children
 runtime/inspection
 runtime/child_runs runtime/replays
-runtime/execution runtime/threads
+runtime/execution runtime/threads runtime/turn_lines
 runtime/turn_calls
 runtime/handles
 runtime/engine

@@ -87,6 +87,10 @@ class Engine:
         self._execution.close()
         self.store.close()
 
+    async def aclose(self) -> None:
+        """`close` on the running event loop, which goes on so that its runs can end."""
+        await self._handles.background.aclose(self.close)
+
     def __repr__(self) -> str:
         of = f" of {self.graph.name!r}" if self._opener.has_graph else ""
         return f"<Engine{of} on {self.store!r}>"

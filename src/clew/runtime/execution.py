@@ -131,6 +131,8 @@ class RunExecution:
         accept_changes: bool,
         listener: Listener | None = None,
         stops: Stops | None = None,
+        *,
+        unless_cancelled: bool = False,
     ) -> Session | RunResult:
         """Open a run again, or return the result of a completed one. Only one of several threads gets the session."""
         run_id = hold.run_id
@@ -148,6 +150,7 @@ class RunExecution:
                 accept_changes,
                 hold.owner,
                 unless_completed=True,
+                unless_cancelled=unless_cancelled,
                 listener=listener,
                 stops=stops,
             )

@@ -266,6 +266,7 @@ class RunOpener(Ownership):
         owner: str = "",
         *,
         unless_completed: bool = False,
+        unless_cancelled: bool = False,
         listener: Listener | None = None,
         stops: Stops | None = None,
     ) -> Session | StoredRun:
@@ -286,6 +287,8 @@ class RunOpener(Ownership):
         try:
             run = self.runs.open(run_id)
             row = run.row
+            if unless_cancelled:
+                self.check_not_cancelled(row)
             if is_plain and run.row.status == "completed":
                 self.release(run_id, fence, owner)
                 return run

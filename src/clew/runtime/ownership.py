@@ -37,6 +37,16 @@ class Ownership:
         process, owner = self._unreleased.get(run_id, (0, ""))
         return owner if process == os.getpid() else fresh_owner()
 
+    @staticmethod
+    def check_not_cancelled(row: RunRow) -> None:
+        """Raise RunStateError if a claimed run was cancelled: an answer that comes late must not continue it."""
+        if row.status == "cancelled":
+            run = row.run_id
+            raise RunStateError(
+                f"run {run!r} was cancelled, so it takes no answer; to continue it nevertheless, call "
+                f"engine.resume({run!r}, answer=...)"
+            )
+
     def claim(self, run_id: str, owner: str = "") -> tuple[int, str]:
         """Become the owner of a run; return the fence and the owner name. A memory store has no owners.
 

@@ -1,6 +1,7 @@
 """Turns as the methods of an engine execute them: they wait while another caller runs the thread.
 
-A method tries to open a turn. `ThreadBusyError` means that another caller runs the head: the method tries again after a
+A method takes a place in the line of the thread (``clew.runtime.turn_lines``) and tries to open a turn.
+`ThreadBusyError` means that another caller runs the head, or is before it in the line: the method tries again after a
 pause, until `timeout` has passed. The waiting happens where the method executes the run: in the caller's thread, on the
 event loop, or in the background.
 """
@@ -10,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from clew.runtime.inside import forked
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.settings import Settings
 from clew.runtime.threads import ThreadOpener, check_thread
+from clew.runtime.turn_lines import Place, TurnLines
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -58,24 +59,39 @@ _ELSEWHERE = {
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a run of another caller
 
 
-class TurnCall(msgspec.Struct, frozen=True):
-    """What a caller asks for: the thread, and what to do if its last run has not ended."""
+class TurnCall(msgspec.Struct):
+    """What a caller asks for: the thread, what to do if its last run has not ended, and its place in the line."""
 
     thread: str
     timeout: float | None = None
     waits: bool = True
     drop: bool = False
+    place: Place | None = None
 
-    def pauses(self) -> Iterator[float]:
-        """Yield how long to wait before each new attempt, counted from the first one."""
+    @property
+    def is_first(self) -> bool:
+        """Whether no earlier call of the same engine waits for the thread."""
+        return self.place is None or self.place.is_first
+
+    def leave(self) -> None:
+        """Leave the line: the turn is open, or the call has given up."""
+        if self.place is not None:
+            self.place.leave()
+
+    def pauses(self) -> Iterator[tuple[float, Place | None]]:
+        """Yield how long to wait before each new attempt, and for which place in the line if other calls are first."""
         if not self.waits:
             return
         end = None if self.timeout is None else time.monotonic() + self.timeout
-        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+        attempts = 0  # as the first one
+        while True:
+            is_first = self.is_first
+            pause = _PAUSES[min(attempts, len(_PAUSES) - 1)] if is_first else _PAUSES[-1]
             left = pause if end is None else end - time.monotonic()
             if left <= 0:
                 return
-            yield min(pause, left)
+            yield min(pause, left), None if is_first else self.place
+            attempts += is_first
 
 
 def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> TurnCall:
@@ -106,15 +122,21 @@ def when_free(
     call: TurnCall, hold: Hold, act: Callable[[], T], is_cancelled: Callable[[], bool] = lambda: False
 ) -> T:
     """Call a function that opens a turn until no other caller runs the thread, in the caller's thread."""
-    for pause in call.pauses():
-        try:
-            return act()
-        except ThreadBusyError:
-            if hold.session is not None:
-                raise  # a node raised it
-        time.sleep(pause)
-        _check(call, hold, is_cancelled)
-    return act()
+    try:
+        for pause, place in call.pauses():
+            try:
+                return act()
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise  # a node raised it
+            if place is None:
+                time.sleep(pause)
+            else:
+                place.wait(pause)
+            _check(call, hold, is_cancelled)
+        return act()
+    finally:
+        call.leave()
 
 
 async def awhen_free(
@@ -126,15 +148,39 @@ async def awhen_free(
     """`when_free` on the running event loop."""
     import asyncio
 
-    for pause in call.pauses():
+    try:
+        for pause, place in call.pauses():
+            try:
+                return await act()
+            except ThreadBusyError:
+                if hold.session is not None:
+                    raise
+            if place is None:
+                await asyncio.sleep(pause)
+            else:
+                await _await_place(place, pause)
+            _check(call, hold, is_cancelled)
+        return await act()
+    finally:
+        call.leave()
+
+
+async def _await_place(place: Place, seconds: float) -> None:
+    import asyncio
+
+    loop, first = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
         try:
-            return await act()
-        except ThreadBusyError:
-            if hold.session is not None:
-                raise
-        await asyncio.sleep(pause)
-        _check(call, hold, is_cancelled)
-    return await act()
+            loop.call_soon_threadsafe(first.set)
+        except RuntimeError:  # the loop is closed
+            pass
+
+    place.when_first(wake)
+    try:
+        await asyncio.wait_for(first.wait(), seconds)
+    except TimeoutError:
+        pass
 
 
 def _check(call: TurnCall, hold: Hold, is_cancelled: Callable[[], bool]) -> None:
@@ -144,6 +190,17 @@ def _check(call: TurnCall, hold: Hold, is_cancelled: Callable[[], bool]) -> None
         )
 
 
+def _open_first(call: TurnCall, opening: Callable[..., Session], **options: Any) -> Session:
+    """Open a turn if no earlier call waits for the thread."""
+    if not call.is_first:
+        raise ThreadBusyError(
+            f"thread {call.thread!r} is busy: earlier calls of this engine wait for it; wait for them, or cancel them"
+        )
+    session = opening(**options)
+    call.leave()
+    return session
+
+
 class TurnCalls:
     """Opens the turns of one engine's threads. `is_live` tells whether the engine executes a run."""
 
@@ -151,6 +208,13 @@ class TurnCalls:
         self._execution = execution
         self._opener = opener
         self._is_live = is_live
+        self._lines = TurnLines()
+
+    def _in_line(self, call: TurnCall, opening: Callable[..., Session]) -> Callable[..., Session]:
+        """Take a place in the line of a thread, if the call has none; return a function that opens its turn there."""
+        if call.place is None:
+            call.place = self._lines.join(call.thread)
+        return partial(_open_first, call, opening)
 
     def opening(
         self,
@@ -161,12 +225,12 @@ class TurnCalls:
         stops: Stops | None,
         *,
         resumes: bool = True,
-    ) -> Callable[[], Session]:
+    ) -> Callable[..., Session]:
         """Return a function that opens a turn, or raises ThreadBusyError.
 
         Without `resumes`, a run whose owner is dead counts as busy: the caller must not execute it.
         """
-        return partial(
+        opening = partial(
             self._opener.turn,
             call.thread,
             values,
@@ -178,6 +242,7 @@ class TurnCalls:
             drop=call.drop,
             stops=stops,
         )
+        return self._in_line(call, opening)
 
     def fork(
         self,
@@ -189,7 +254,7 @@ class TurnCalls:
         values: Mapping[str, Any] | None,
         hold: Hold,
         stops: tuple[Nodes, Nodes],
-    ) -> tuple[TurnCall, Callable[[], Session]]:
+    ) -> tuple[TurnCall, Callable[..., Session]]:
         """Return how to wait for the thread of a fork, and a function that opens the fork."""
         if path is None:
             read_stops(self._opener.graph, *stops)  # raises before a thread is changed
@@ -197,7 +262,7 @@ class TurnCalls:
         if thread is None and not options:
             return _NOT_IN_THREAD, opening
         call = read_turn(thread, options, "fork")
-        return call, partial(
+        moving = partial(
             self._opener.moving,
             call.thread,
             lambda move, _: opening(move),
@@ -205,6 +270,7 @@ class TurnCalls:
             is_live=self._is_live,
             drop=call.drop,
         )
+        return call, self._in_line(call, moving)
 
     def _resume(self, run_id: str) -> None:
         """Resume a run in this thread, which is not one of an event loop."""

@@ -1,7 +1,8 @@
 """Runs in the background: on a thread each, or as tasks of the running event loop.
 
 A job executes a run until it stops. Answers that arrive while it executes are queued; if the run then waits for them,
-the same job resumes it. Nothing refers to a job but the engine, as long as it executes: handles come and go.
+the same job resumes it. An answer that the run does not take is refused, which is no error of the job. Nothing refers
+to a job but the engine, as long as it executes: handles come and go.
 
 A thread is a daemon. When the program exits or the engine is closed, running jobs are cancelled, and have five seconds
 to store that. A run whose node does not end in that time is found without an owner, and can be resumed.
@@ -30,6 +31,7 @@ from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
+from clew.runtime.handles.given_answers import GivenAnswer, refuse
 from clew.runtime.handles.live_events import LiveEvents
 from clew.runtime.log.run_checks import input_values
 from clew.runtime.opener import NO_ANSWER, RunOpener
@@ -43,10 +45,8 @@ if TYPE_CHECKING:
     from clew.state.input_types import Values
 
 _GRACE = 5.0  # seconds
+_CLOSING = 0.01  # seconds between two looks at runs that end
 _ANY = ""  # stands for the only open question
-
-Answers = dict[str, Any]
-"""Answers by the path of their question."""
 
 
 class Job:
@@ -63,7 +63,8 @@ class Job:
         self.is_cancelled = False
         self.thread: Thread | None = None
         self.task: asyncio.Task[None] | None = None
-        self.answers: Answers = {}
+        self.answers: list[GivenAnswer] = []  # that wait until the run waits
+        self.refusal: BaseException | None = None  # of the last answers
         self._callbacks: list[Callable[[], object]] = []
         self._lock = Lock()
 
@@ -199,38 +200,61 @@ class BackgroundRuns:
         if inside_event_loop():
             return self._as_task(job, hold, opening, turn=turn)
         try:
-            return self._on_thread(
-                job, hold, self._turns.opening(turn, values, hold, job.live, stops, resumes=False)
-            )
-        except ThreadBusyError:
-            if not turn.waits:
-                raise
-        wait = partial(when_free, turn, hold, opening, lambda: job.is_cancelled)
-        return self._on_thread(job, hold, wait, is_patient=True)
+            try:
+                at_once = self._turns.opening(turn, values, hold, job.live, stops, resumes=False)
+                return self._on_thread(job, hold, at_once)
+            except ThreadBusyError:
+                if not turn.waits:
+                    raise
+            wait = partial(when_free, turn, hold, opening, lambda: job.is_cancelled)
+            return self._on_thread(job, hold, wait, is_patient=True)
+        except BaseException:
+            turn.leave()
+            raise
 
-    def answer(self, run_id: str, value: Any, path: str = _ANY) -> Job:
+    def answer(self, given: GivenAnswer) -> Job:
         """Answer a question of a run that waits, and resume it; if it runs here, as soon as it waits."""
+        run_id, path = given.run_id, given.path
         with self._lock:
             job = self._jobs.get(run_id)
             if job is not None:
-                if job.answers and (path == _ANY or _ANY in job.answers):
+                if job.answers and (path == _ANY or any(each.path in (_ANY, path) for each in job.answers)):
                     raise RunStateError(
                         f"run {run_id!r} has an answer that it has not used yet; to answer several questions, "
                         f"pass question= with each answer"
                     )
-                job.answers[path] = value
+                job.answers.append(given)
                 return job
             live = self._live_events.get(run_id) or self._new_events(run_id)
             job = Job(run_id, live)
         hold = Hold(run_id)
-        opening = partial(self._resumed, hold, job, {path: value})
+        opening = partial(self._resumed, hold, job, [given])
         if inside_event_loop():
             return self._as_task(job, hold, opening)
-        return self._on_thread(job, hold, opening)
+        try:
+            return self._on_thread(job, hold, opening)
+        except BaseException:
+            given.is_reported = True
+            raise
 
-    def _resumed(self, hold: Hold, job: Job, answers: Answers) -> Session | RunResult:
-        single, others = answers.get(_ANY, NO_ANSWER), {p: v for p, v in answers.items() if p != _ANY}
-        return self._execution.resumed(hold, single, others or None, False, job.live)
+    def _resumed(self, hold: Hold, job: Job, given: list[GivenAnswer]) -> Session | RunResult:
+        answers = {each.path: each.value for each in given}
+        single = answers.pop(_ANY, NO_ANSWER)
+        try:
+            opened = self._execution.resumed(
+                hold, single, answers or None, False, job.live, unless_cancelled=True
+            )
+        except Exception as error:
+            if len(given) > 1:  # one of them is wrong: take them one by one
+                with self._lock:
+                    job.answers[:0] = given[1:]
+                return self._resumed(hold, job, given[:1])
+            job.refusal = error
+            refuse(given, error)
+            raise
+        for each in given:
+            each.is_accepted = True
+        return opened
 
     def _register(self, job: Job) -> None:
         with self._lock:
@@ -267,16 +291,26 @@ class BackgroundRuns:
         return job
 
     def _work(self, job: Job, hold: Hold, opening: Callable[[], Session | RunResult]) -> None:
+        result: RunResult | None = None
         try:
-            result = self._execution.drive(hold, opening, False)
-            while answers := self._more_answers(job, result):
-                hold = Hold(job.run_id)
-                again = partial(self._resumed, hold, job, answers)
-                result = self._execution.drive(hold, lambda again=again: job.opened(again()), False)
+            answers = None
+            while answers is None or answers:
+                try:
+                    result = self._execution.drive(hold, opening, False)
+                except Exception as error:
+                    if error is not job.refusal:
+                        raise
+                answers = self._more_answers(job, result)
+                hold, opening = self._again(job, answers)
         except BaseException as error:
-            self._end(job, None, error)
+            self._end(job, result, error)
         else:
             self._end(job, result, None)
+
+    def _again(self, job: Job, answers: list[GivenAnswer]) -> tuple[Hold, Callable[[], Session | RunResult]]:
+        """Return how to resume the run with answers."""
+        hold = Hold(job.run_id)
+        return hold, partial(_opened_by, job, partial(self._resumed, hold, job, answers))
 
     def _as_task(
         self,
@@ -296,33 +330,47 @@ class BackgroundRuns:
             drive = partial(awhen_free, turn, hold, drive, lambda: job.is_cancelled)
         self._register(job)
         job.task = asyncio.get_running_loop().create_task(self._awork(job, drive))
+        if turn is not None:
+            leave = turn.leave
+            job.task.add_done_callback(lambda _: leave())  # also if it is cancelled before it begins
         return job
 
     async def _awork(self, job: Job, drive: Callable[[], Awaitable[RunResult]]) -> None:
+        result: RunResult | None = None
         try:
-            result = await drive()
-            while answers := self._more_answers(job, result):
-                hold = Hold(job.run_id)
-                again = partial(self._resumed, hold, job, answers)
-                result = await self._execution.adrive(hold, lambda again=again: job.opened(again()), False)
+            answers = None
+            while answers is None or answers:
+                try:
+                    result = await drive()
+                except Exception as error:
+                    if error is not job.refusal:
+                        raise
+                answers = self._more_answers(job, result)
+                drive = partial(self._execution.adrive, *self._again(job, answers), False)
         except BaseException as error:
-            self._end(job, None, error)
+            self._end(job, result, error)
             if not isinstance(error, Exception):
                 raise
         else:
             self._end(job, result, None)
 
-    def _more_answers(self, job: Job, result: RunResult) -> Answers:
-        """Return the answers that arrived while the run executed, if it waits for them; else remove the job."""
+    def _more_answers(self, job: Job, result: RunResult | None) -> list[GivenAnswer]:
+        """Return the answers that arrived while the run executed, for the run to take or refuse; else remove the job.
+
+        A run that failed or was cancelled is not resumed by them.
+        """
         with self._lock:
-            answers, job.answers = job.answers, {}
-            if result.status != "waiting" or not answers:
+            answers, job.answers = job.answers, []
+            has_ended = result is not None and result.status in ("failed", "cancelled")
+            if has_ended or not answers:
                 self._jobs.pop(job.run_id, None)
-                return {}
+                return []
             return answers
 
     def _end(self, job: Job, result: RunResult | None, error: BaseException | None) -> None:
         self._remove(job)
+        if isinstance(error, Exception):
+            refuse(job.answers, error)
         job.end(result, error)
 
     def _remove(self, job: Job) -> None:
@@ -345,6 +393,17 @@ class BackgroundRuns:
         self._lock = Lock()
         self._jobs = {}
         self._sessions.clear()
+
+    async def aclose(self, close: Callable[[], None]) -> None:
+        """Cancel all runs of the engine, wait on the running event loop until they have ended, and close the engine."""
+        import asyncio
+
+        for run_id in {*self._jobs, *self._sessions}:
+            self.cancel(run_id)
+        until = time.monotonic() + _GRACE
+        while (self._jobs or self._sessions) and time.monotonic() < until:
+            await asyncio.sleep(_CLOSING)
+        await asyncio.to_thread(close)
 
     def close(self) -> None:
         """Cancel all jobs, and wait for their threads; a loop cancels its tasks itself."""

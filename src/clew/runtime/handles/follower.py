@@ -69,7 +69,8 @@ class Follower:
         self._watch = watch
         self._position = position
         self._stored = StoredEvents(tail, run_id, position, clock.time)
-        self._failure = failure  # why the handle could not execute the run
+        self._failure = failure  # why the handle could not execute the run, or the run refused its answer
+        self._error: BaseException | None = None  # such a failure, until it is raised
         self._follow = follow
         self._live: LiveEvents | None = None
         self.reader: Reader | None = None
@@ -104,26 +105,34 @@ class Follower:
 
     def _read_store(self, events: list[Event], is_here: bool) -> list[Event]:
         """Add what is new in the store to the events; find out whether they are the last ones."""
-        failure = None if is_here else self._failure()
+        if self._error is None and not is_here:
+            self._error = self._failure()
         try:
             if not self._reads_again and not self._watch.has_changed():
+                if not events:
+                    self._raise_failure()
                 if self._row is not None and not is_here:
                     self._watch.check_owner(self._row)
                 return events
             found, row, has_more = self._stored.read()
         except UnknownRunError:
-            if failure is None:
+            if self._error is None:
                 raise
-            raise failure from None
+            raise self._error from None
         events, self._row = events + found, row
         has_stopped = row.status != "running" and not is_here
         # The reader may answer or resume the run when it gets the last events, so the end is read once more.
         self._reads_again = has_more or (has_stopped and bool(events))
-        if not events and not has_more and failure is not None:
-            raise failure
+        if not events and not has_more:
+            self._raise_failure()
         if has_stopped and not self._reads_again:
             self.is_over = not self._follow or row.status in ENDED
         return events
+
+    def _raise_failure(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _pass_live(self) -> list[Event]:
         """Return the live events that come next, after the stored ones that they follow."""

@@ -27,6 +27,7 @@ from clew.runtime.handles.background import BackgroundRuns, Job
 from clew.runtime.handles.change_watch import ChangeWatch
 from clew.runtime.handles.event_position import EventPosition
 from clew.runtime.handles.follower import EventStream, Follower
+from clew.runtime.handles.given_answers import GivenAnswer, refusal_of
 from clew.runtime.handles.run_streams import RunStreams, StreamRequest
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.memory_reader import tail_of
@@ -116,6 +117,7 @@ class RunHandle:
         self.run_id = run_id
         self._handles = handles
         self._job = job  # the last one of this handle
+        self._given: list[GivenAnswer] = []  # answers that no wait has taken
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.run_id!r}>"
@@ -156,6 +158,10 @@ class RunHandle:
         return EventStream(follower, handles.execution.elsewhere)
 
     def _failure(self) -> BaseException | None:
+        """Return why the run took no answer of this handle, once, or why this handle could not execute the run."""
+        return refusal_of(self._given) or self._job_failure()
+
+    def _job_failure(self) -> BaseException | None:
         """Return why this handle could not execute the run; None if another process executes it now."""
         error = None if self._job is None else self._job.error
         return None if isinstance(error, RunOwnedError) else error
@@ -173,15 +179,17 @@ class RunHandle:
             raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
         checked = self._handles.execution.check_of(check)
         until = None if timeout is None else time.monotonic() + timeout
-        waiting = _Waiting(self)
-        while (found := waiting.look()) is None:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                raise TimeoutError(f"run {self.run_id!r} is still running after {timeout:g} s; it continues")
-            if waiting.job is not None:
-                waiting.job.wait(left)
-            else:
-                time.sleep(waiting.delay if left is None else min(left, waiting.delay))
+        with _Waiting(self) as waiting:
+            while (found := waiting.look()) is None:
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left <= 0:
+                    raise TimeoutError(
+                        f"run {self.run_id!r} is still running after {timeout:g} s; it continues"
+                    )
+                if waiting.job is not None:
+                    waiting.job.wait(left)
+                else:
+                    time.sleep(waiting.delay if left is None else min(left, waiting.delay))
         checked(found)
         return found
 
@@ -191,23 +199,25 @@ class RunHandle:
     async def _aresult(self) -> RunResult:
         import asyncio
 
-        loop, waiting = asyncio.get_running_loop(), _Waiting(self)
-        while True:
-            off_loop = self._handles.execution.elsewhere()
-            found = waiting.look() if off_loop is None else await off_loop.submit(waiting.look)
-            if found is not None:
-                self._handles.execution.check_of(None)(found)
-                return found
-            if waiting.job is None:
-                await asyncio.sleep(waiting.delay)
-                continue
-            done = asyncio.Event()
-            wake = partial(_wake, loop, done.set)
-            waiting.job.when_done(wake)
-            try:
-                await done.wait()
-            finally:
-                waiting.job.forget(wake)
+        loop = asyncio.get_running_loop()
+        with _Waiting(self) as waiting:
+            while True:
+                off_loop = self._handles.execution.elsewhere()
+                found = waiting.look() if off_loop is None else await off_loop.submit(waiting.look)
+                if found is not None:
+                    break
+                if waiting.job is None:
+                    await asyncio.sleep(waiting.delay)
+                    continue
+                done = asyncio.Event()
+                wake = partial(_wake, loop, done.set)
+                waiting.job.when_done(wake)
+                try:
+                    await done.wait()
+                finally:
+                    waiting.job.forget(wake)
+        self._handles.execution.check_of(None)(found)
+        return found
 
     # -- steering ----------------------------------------------------------------------------------------
 
@@ -222,17 +232,24 @@ class RunHandle:
         """Answer a question, given by itself or its path, and resume the run in the background; return this handle.
 
         Without `question`, the run must have one open question. If the run still executes here, it gets the answer as
-        soon as it waits. Raises RunOwnedError if another process executes the run.
+        soon as it waits. Raises RunOwnedError if another process executes the run, and RunStateError if the run asks
+        nothing. On an event loop, ``await handle.answer(value)`` raises them, and otherwise returns the result.
         """
         path = getattr(question, "path", question)
         if path is not None and (not isinstance(path, str) or not path):
             raise InputError(f"question must be a Question or its path, got {question!r}")
-        self._job = self._handles.background.answer(self.run_id, value, path or "")
+        given = GivenAnswer(self.run_id, path or "", value)
+        self._job = self._handles.background.answer(given)
+        self._given = [each for each in self._given if not each.is_accepted] + [given]
         return self
 
 
 class _Waiting:
-    """One wait for the result of a run: here by its job, elsewhere by its store."""
+    """One wait for the result of a run: here by its job, elsewhere by its store.
+
+    It takes the answers that were given before it began, and raises the refusal of one. If it is given up, it returns
+    them to the handle.
+    """
 
     def __init__(self, handle: RunHandle) -> None:
         self._handle = handle
@@ -241,6 +258,14 @@ class _Waiting:
         self._tail = self._handles.tail(handle.run_id)
         self._row: Any = None
         self.job: Job | None = None
+        self._given, handle._given = handle._given, []
+
+    def __enter__(self) -> _Waiting:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._handle._given += self._given
 
     @property
     def delay(self) -> float:
@@ -251,12 +276,16 @@ class _Waiting:
         """Return the result if the run has stopped; otherwise `job`, if not None, is the job to wait for."""
         handle, handles = self._handle, self._handles
         run_id = handle.run_id
+        if (refusal := refusal_of(self._given)) is not None:
+            raise refusal
         self.job = handles.background.job(run_id)
         if self.job is not None:
             handle._job = self.job
             return None
+        if (refusal := refusal_of(self._given)) is not None:  # the job has just ended
+            raise refusal
         own = handle._job
-        if own is not None and (failure := handle._failure()) is not None:
+        if own is not None and (failure := handle._job_failure()) is not None:
             raise failure
         if not self._watch.has_changed():
             if self._row is not None:
