@@ -391,8 +391,8 @@ class _Hashing:
         for field in getattr(cls, "__dataclass_fields__", {}).values():
             defaults = (_default(field.default), _default(field.default_factory))
             yield from self.given((field.name, *defaults), cls.__qualname__)
-        defaults = tuple(map(_default, getattr(cls, "__struct_defaults__", None) or ()))
-        yield from self.given(defaults, cls.__qualname__)
+        of_struct = getattr(cls, "__struct_defaults__", None) or ()
+        yield from self.given(tuple(map(_default, of_struct)), cls.__qualname__)
 
     def _member(self, cls: type, name: str, member: Any) -> Iterator[bytes]:
         if isinstance(member, staticmethod | classmethod):

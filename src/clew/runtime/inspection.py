@@ -89,7 +89,7 @@ class RunInspection:
         if path is not None:
             run_id, rest = child_at(self._opener.runs, run_id, path)
             if rest:
-                return frame_at(self._opener.runs, run_id, rest).history(nested=nested)
+                return History(frame_at(self._opener.runs, run_id, rest).history(nested=nested))
         return History(self._history(run_id, nested=nested))
 
     def histories(self, runs: Iterable[str]) -> list[Checkpoint]:
@@ -180,7 +180,7 @@ class RunInspection:
             past=lambda node: chain.last_run(node, number),
         )
 
-    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+    def runs(self, *, status: Status | None = None, children: bool = False) -> list[RunRow]:
         """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
         if status is not None and status not in get_args(Status):
             raise InputError(f"status must be one of {', '.join(get_args(Status))}, got {status!r}")
@@ -217,7 +217,7 @@ class RunInspection:
         *,
         keep: int | None = None,
         older_than: float | None = None,
-        status: str | None = None,
+        status: Status | None = None,
         dry_run: bool = False,
     ) -> list[str]:
         """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""

@@ -58,7 +58,7 @@ def prune(
         )
     with store_at(store) as opened:
         deleted = inspector(opened).prune(
-            keep=keep, older_than=_seconds(older_than), status=status, dry_run=dry_run
+            keep=keep, older_than=_seconds(older_than), status=status, dry_run=dry_run  # type: ignore[arg-type]
         )
     if as_json:
         say_json({"deleted": deleted, "dry_run": dry_run})
