@@ -14,7 +14,7 @@ from clew.engine.machine import Machine
 from clew.engine.next_items import next_items
 from clew.engine.options import Status
 from clew.engine.reasons import Why, why
-from clew.errors import GraphChangedError, InputError, RunStateError
+from clew.errors import GraphChangedError, InputError, RunStateError, StoreError
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.inside import child_at, frame_at
@@ -24,6 +24,7 @@ from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
 from clew.runtime.log.run_log import lineage_of, read_log
+from clew.runtime.log.snapshots import begins_turn
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
@@ -198,6 +199,15 @@ class RunInspection:
         fence, owner = self._opener.claim(run_id)
         try:
             self._store.delete(run_id)
+        except StoreError as error:
+            self._opener.release(run_id, fence, owner)
+            turn = next((row for row in self._store.rows() if row.parent == run_id), None)
+            if turn is None or not begins_turn(turn.start):
+                raise
+            raise StoreError(
+                f"run {run_id!r} is followed by the turn {turn.run_id!r} of its thread; delete the later turns first, "
+                f"or drop old ones with engine.prune(...)"
+            ) from error
         except BaseException:
             self._opener.release(run_id, fence, owner)
             raise
