@@ -20,12 +20,6 @@ def type_name(error: BaseException) -> str:
     return kind_of(type(error)).rpartition(":")[2].rpartition(".")[2]
 
 
-def a(cls: type) -> str:
-    """Return the name of a class with its article: ``an int``."""
-    name = cls.__name__
-    return f"{'an' if name[:1] in set('AEIOUaeiou') else 'a'} {name}"
-
-
 def kind_of(cls: type) -> str:
     """Return a class as ``module:qualified.name``."""
     module, name = _TYPE_FIELDS["__module__"].__get__(cls), _TYPE_FIELDS["__qualname__"].__get__(cls)

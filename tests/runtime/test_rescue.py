@@ -29,7 +29,7 @@ from clew import (
     node,
     route,
 )
-from clew.errors import GraphError, MutationError, NodeTimeoutError, OutputError
+from clew.errors import GraphError, MutationError, NodeTimeoutError, OutputError, UnknownRunError
 from clew.runtime.executors import processes
 from clew.testing import VirtualClock
 
@@ -171,6 +171,30 @@ def test_the_metrics_of_a_failure_are_the_same_from_the_log(kind: str, on_error:
     engine = Engine(graph, on_error=on_error)
     live = engine.run({"x": 1}, run_id="r", check=False).metrics
     assert _counted(live) == _counted(engine.result("r").metrics) == (1, 0, 0)
+
+
+def test_why_explains_one_item_of_a_batch() -> None:
+    class Rows(TypedDict):
+        files: list[int]
+        rows: Annotated[list[Any], append]
+
+    @route(targets=["load"])
+    def each(files: list[int]) -> Any:
+        return [Send("load", {"file": file}) for file in files]
+
+    @node(output="rows", rescue=lambda error, file: f"bad {file}")
+    def load(file: int) -> Any:
+        if file == 1:
+            raise ValueError("no")
+        return file
+
+    engine = Engine(Graph([each, load], state=Rows))
+    engine.run({"files": [0, 1, 2]}, run_id="r")
+    found = engine.why("r", "load#0[1]")
+    assert (found.node, found.path, type(found.rescued)) == ("load", "load#0[1]", ValueError)
+    assert engine.why("r", "load#0[0]").rescued is None
+    with pytest.raises(UnknownRunError):
+        engine.why("r", "load#0[3]")
 
 
 def test_a_step_by_hand_is_no_cache_hit() -> None:

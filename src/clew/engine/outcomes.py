@@ -14,13 +14,13 @@ from typing import Any
 from clew.engine.program import Program
 from clew.engine.records import Choice
 from clew.engine.working_state import WorkingState
-from clew.error_text import a
 from clew.errors import DecisionError, OutputError
 from clew.graph import END, Command, Node, Send
 from clew.graph.loops import selects_off_loop
 from clew.graph.names import name_of, nearest
 from clew.graph_warnings import warn
 from clew.state import Overwrite
+from clew.state.type_names import a
 
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
 

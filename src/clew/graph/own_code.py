@@ -3,7 +3,7 @@
 - Modules with the same top-level package.
 - For a function of a top-level module or a script: the other modules in the same folder, such as ``prompts.py`` beside
   ``flow.py``. A folder of installed libraries is not a package.
-- Whatever has the same namespace: a notebook, code made by ``exec``.
+- Everything in the same namespace: a notebook, code made by ``exec``.
 
 The standard library and Clew itself belong to no package. Code that is neither own nor installed is *left out*: it is
 the user's, and its hash does not cover it.

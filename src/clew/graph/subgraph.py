@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.error_text import a
 from clew.errors import InputError, OutputError
 from clew.graph.signature import ABSENT
+from clew.state.type_names import a
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph

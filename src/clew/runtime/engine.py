@@ -446,7 +446,7 @@ class Engine:
         return self._inspection.label_checkpoint(run_id, label, step=step)
 
     def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why; `path` looks inside the run."""
+        """Explain why a node ran last, or an item (``load#0[1]``), or which node wrote a value; `path` looks inside."""
         return self._inspection.why(run_id, target, path=path)
 
     def diff(self, a: str, b: str) -> RunDiff:

@@ -11,8 +11,8 @@ import os
 import unicodedata
 from typing import Any
 
-from clew.error_text import a
 from clew.errors import InputError
+from clew.state.type_names import a
 
 MAX_LENGTH = 255
 CHILD_PREFIX = "child-"  # of the ids of all children

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.error_text import a
 from clew.state import scalars
 from clew.state.libraries import BY_TAG, Format, format_of
 from clew.state.registry import adopt, entry_of
 from clew.state.scalars import INT_MAX, INT_MIN, escaped, float_tree, large_int_tree, text_tree
 from clew.state.stored_object import StoredContent, StoredObject
+from clew.state.type_names import a
 
 Manner = dict[str, bytes] | str
 Writer = Callable[[Any, int, Manner], Any]

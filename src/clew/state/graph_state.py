@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 from immutables import Map
 
-from clew.error_text import a
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
 from clew.state.equality import equal
@@ -75,7 +74,7 @@ class GraphState:
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
         if initial_values is not None and not isinstance(initial_values, Mapping):
             raise StateError(
-                f"GraphState: expected a mapping of names to values, got {a(type(initial_values))}"
+                f"GraphState: expected a mapping of names to values, got type {type(initial_values).__name__}"
             )
         values = {_name(name): value for name, value in (initial_values or {}).items()}
         self._columns = values, dict.fromkeys(values, 0)

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from clew.error_text import a, line_of
+from clew.error_text import line_of
 from clew.errors import (
     CheckpointError,
     DefinitionError,
@@ -37,6 +37,7 @@ from clew.explore.model.context import Snapshot, WorldContext
 from clew.explore.model.identity import StateIdentity, WorldObservation
 from clew.explore.model.states import ID_LENGTH, Checkpoint, State
 from clew.explore.model.system import System
+from clew.state.type_names import a
 
 Position = bytes | str  # the digest of an observed state, or the id of a checkpoint
 

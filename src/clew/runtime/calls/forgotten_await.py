@@ -18,9 +18,9 @@ from types import CoroutineType
 from typing import Any
 
 from clew.engine.frame import Item
-from clew.error_text import a
 from clew.errors import OutputError
 from clew.runtime.calls import recorder
+from clew.state.type_names import a
 
 CONTAINERS: frozenset[type] = frozenset({list, tuple, set, frozenset, dict})
 RISKY = CONTAINERS | {CoroutineType}
