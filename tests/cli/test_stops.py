@@ -49,3 +49,11 @@ def test_a_paused_run_is_changed_by_hand(folder: Folder) -> None:
 def test_a_gate_decides_by_hand(folder: Folder) -> None:
     folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
     assert "not a gate" in folder.clew("update", "r", "--as-node", "call", "--decision", "END", code=2).stderr
+
+
+def test_a_run_that_is_paused_inside_a_subgraph_says_where(folder: Folder) -> None:
+    (folder.path / "outer.py").write_text(
+        "from clew import Graph\nimport flow\nouter = Graph([flow.graph.as_node('sub')])\n"
+    )
+    folder.clew("run", "outer:outer", "query=hi", "--run-id", "r", "--stop-before", "sub/finish")
+    assert "paused before: sub#0/finish#0" in folder.clew("show", "r").stdout

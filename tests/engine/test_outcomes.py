@@ -81,7 +81,7 @@ def test_no_update_writes_nothing() -> None:
 
 def test_an_update_that_is_no_mapping() -> None:
     assert message(run(returning(3, writes=("lo", "hi"))), OutputError) == (
-        "node 'work' returned a int; return a dict of what it writes, any of ('lo', 'hi')"
+        "node 'work' returned an int; return a dict of what it writes, any of ('lo', 'hi')"
     )
 
 

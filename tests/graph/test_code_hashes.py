@@ -384,3 +384,24 @@ def test_a_child_that_runs_itself_has_one_hash(monkeypatch: pytest.MonkeyPatch) 
     inner, outer = made()
     backwards = (outer.node_hashes["outer"], inner.node_hashes["runs_child"])
     assert forwards == backwards[::-1]
+
+
+def test_fields_without_a_default_are_covered() -> None:
+    import dataclasses
+
+    import msgspec
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        name: str
+        limit: int = 3
+        tags: tuple[str, ...] = dataclasses.field(default_factory=tuple)
+
+    class Options(msgspec.Struct, frozen=True, kw_only=True):
+        name: str
+        tags: list[str] = msgspec.field(default_factory=list)
+
+    settings, options = Settings("a"), Options(name="a", tags=())  # type: ignore[arg-type]
+    assert code_hash(lambda: (settings.limit, options.name)).unhashed == ()
+    other = dataclasses.replace(settings, name="b")
+    assert code_hash(lambda: settings.limit).digest != code_hash(lambda: other.limit).digest

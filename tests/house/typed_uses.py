@@ -124,6 +124,9 @@ assert_type(engine.handle("a").result(timeout=1.0), RunResult)
 for event in engine.handle("a").events(after="cursor", follow=True):
     assert_type(event, Event)
 engine.stream(run_id="a", answer=True)
+engine.runs(status="waiting")
+engine.prune(status="failed", older_than=3600)
+engine.update("a", {"y": 1}, as_node=plus)
 assert_type(engine.start(Data(1), thread="t", timeout=1.0, on_busy="refuse", drop=True), RunHandle)
 for event in engine.stream({"x": 1}, thread="t", timeout=None):
     assert_type(event, Event)
@@ -146,6 +149,9 @@ engine.start(5)  # mypy: arg-type; pyright: reportArgumentType
 engine.start({"x": 1}, thread="t", on_busy="never")  # mypy: arg-type; pyright: reportArgumentType
 engine.handle("a").events(after=3)  # mypy: arg-type; pyright: reportArgumentType
 Engine(graph, publish="all")  # mypy: arg-type; pyright: reportArgumentType
+engine.runs(status="done")  # mypy: arg-type; pyright: reportArgumentType
+engine.prune(status="done")  # mypy: arg-type; pyright: reportArgumentType
+engine.prune(older_than="30d")  # mypy: arg-type; pyright: reportArgumentType
 engine.run("x")  # mypy: arg-type; pyright: reportArgumentType
 engine.run([("x", 1)])  # mypy: arg-type; pyright: reportArgumentType
 route(5)  # mypy: call-overload; pyright: reportCallIssue

@@ -136,3 +136,74 @@ def test_a_project_may_move(tmp_path: Path) -> None:
     (tmp_path / "here").rename(tmp_path / "there")
     project.folder = tmp_path / "there"
     assert project.run(RUN % "b")["called"] == ["finish"]
+
+
+# -- modules in one folder, without a package -----------------------------------------------------------------
+
+BESIDE = {
+    "prompts.py": 'SYSTEM = "Be brief."\n\ndef phrase(question):\n    return SYSTEM + question\n',
+    "other/__init__.py": "def shout(text):\n    return text.upper()\n",
+    "flow.py": """
+        import sys
+        import prompts
+        import other
+        from prompts import phrase
+        from clew import Engine, Graph, node
+
+        @node(output="a", cache=True)
+        def by_attribute(q):
+            return prompts.SYSTEM + q
+
+        @node(output="b", cache=True)
+        def by_function(q):
+            return phrase(q)
+
+        @node(output="c", cache=True)
+        def lazily(q):
+            import late
+            return late.MARK + q
+
+        @node(output="d", cache=True)
+        def elsewhere(q):
+            return other.shout(q)
+
+        @node(output="e", cache=True)
+        def plain(q):
+            return q
+
+        engine = Engine(Graph([by_attribute, by_function, lazily, elsewhere, plain]), store="runs.db")
+        if __name__ == "__main__":
+            result = eval("engine." + sys.argv[1])
+            print(result.metrics.total_nodes_executed, result["a"], result["b"])
+            print(engine.graph.describe())
+    """,
+    "late.py": 'MARK = "!"\n',
+}
+
+
+@pytest.mark.parametrize("start", [["flow.py"], ["-m", "flow"]])
+def test_modules_beside_a_script_are_covered(tmp_path: Path, start: list[str]) -> None:
+    for name, text in BESIDE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def call(verb: str) -> list[str]:
+        command = [sys.executable, *start, verb]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    assert call("run({'q': '?'}, run_id='r')")[0] == "5 Be brief.? Be brief.?"
+    assert call("run({'q': '?'})")[0] == "0 Be brief.? Be brief.?"
+    (tmp_path / "prompts.py").write_text(BESIDE["prompts.py"].replace("brief", "kind"))
+    assert call("run({'q': '?'})")[0] == "2 Be kind.? Be kind.?"
+    rerun = call("rerun('r')")
+    assert rerun[0].endswith("Be kind.? Be kind.?")
+    (lazily,) = [line for line in rerun if "code hash of lazily" in line]
+    assert "late" in lazily
+    (elsewhere,) = [line for line in rerun if "code hash of elsewhere" in line]
+    assert "other" in elsewhere
+    assert not [line for line in rerun if "code hash of by_" in line or "code hash of plain" in line]

@@ -29,7 +29,7 @@ from clew import (
     node,
     route,
 )
-from clew.errors import GraphError, MutationError, NodeTimeoutError, OutputError
+from clew.errors import GraphError, MutationError, NodeTimeoutError, OutputError, UnknownRunError
 from clew.runtime.executors import processes
 from clew.testing import VirtualClock
 
@@ -110,10 +110,99 @@ def test_a_rescued_failure_is_in_the_store_and_is_not_repeated(tmp_path: Path) -
         assert facts(engine.result("r")) == RESCUED
 
 
-def test_the_metrics_count_the_rescue_as_an_execution(tmp_path: Path) -> None:
-    with Engine(FLOW, store=SQLiteStore(tmp_path / "runs.db")) as engine:
-        live = engine.run({"file": "bad.csv"}, run_id="r").metrics
-        assert live.total_nodes_executed == engine.result("r").metrics.total_nodes_executed == 3
+def _counted(metrics: Any) -> tuple[int, int, int]:
+    return metrics.total_nodes_executed, metrics.total_cache_hits, metrics.total_retries
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_the_metrics_count_a_rescued_item_once(tmp_path: Path, is_durable: bool) -> None:
+    class Rows(TypedDict):
+        files: list[int]
+        rows: Annotated[list[Any], append]
+        out: int
+
+    power = {"is_on": False}
+
+    @route(targets=["load"])
+    def each(files: list[int]) -> Any:
+        return [Send("load", {"file": file}) for file in files]
+
+    @node(output="rows", rescue=lambda error, file: f"bad {file}")
+    def load(file: int) -> Any:
+        if file < 2:
+            raise ValueError("no")
+        return file
+
+    @node(output="out", after="load")
+    def last(rows: list[Any]) -> int:
+        if not power["is_on"]:
+            raise ConnectionError("off")
+        return len(rows)
+
+    finished: list[Any] = []
+    engine = Engine(
+        Graph([each, load, last], state=Rows),
+        store=SQLiteStore(tmp_path / "runs.db") if is_durable else None,
+        listeners=[lambda event: finished.append(event.metrics) if event.kind == "run_finished" else None],
+    )
+    failed = engine.run({"files": [0, 1, 2]}, run_id="r", check=False).metrics
+    assert _counted(failed) == _counted(finished[-1]) == _counted(engine.result("r").metrics) == (5, 0, 0)
+    power["is_on"] = True
+    resumed = engine.resume("r").metrics
+    assert _counted(resumed) == _counted(finished[-1]) == _counted(engine.result("r").metrics) == (6, 0, 0)
+    whole = engine.run({"files": [0, 1, 2]}, run_id="whole").metrics
+    assert _counted(whole) == _counted(finished[-1]) == _counted(engine.result("whole").metrics) == (5, 0, 0)
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+@pytest.mark.parametrize("kind", ["rescued", "rescue fails", "rescued subgraph", "failed subgraph"])
+def test_the_metrics_of_a_failure_are_the_same_from_the_log(kind: str, on_error: Any) -> None:
+    @node(output="y")
+    def bad(x: int) -> Any:
+        raise ValueError("no")
+
+    inner = Graph([bad], name="inner")
+    graph = {
+        "rescued": Graph([node(output="y", name="bad", rescue=lambda error: 1)(bad.func)]),
+        "rescue fails": Graph([node(output="y", name="bad", rescue=lambda error: 1 / 0)(bad.func)]),
+        "rescued subgraph": Graph([inner.as_node("sub", rescue=lambda error: {"y": 1})]),
+        "failed subgraph": Graph([inner.as_node("sub")]),
+    }[kind]
+    engine = Engine(graph, on_error=on_error)
+    live = engine.run({"x": 1}, run_id="r", check=False).metrics
+    assert _counted(live) == _counted(engine.result("r").metrics) == (1, 0, 0)
+
+
+def test_why_explains_one_item_of_a_batch() -> None:
+    class Rows(TypedDict):
+        files: list[int]
+        rows: Annotated[list[Any], append]
+
+    @route(targets=["load"])
+    def each(files: list[int]) -> Any:
+        return [Send("load", {"file": file}) for file in files]
+
+    @node(output="rows", rescue=lambda error, file: f"bad {file}")
+    def load(file: int) -> Any:
+        if file == 1:
+            raise ValueError("no")
+        return file
+
+    engine = Engine(Graph([each, load], state=Rows))
+    engine.run({"files": [0, 1, 2]}, run_id="r")
+    found = engine.why("r", "load#0[1]")
+    assert (found.node, found.path, type(found.rescued)) == ("load", "load#0[1]", ValueError)
+    assert engine.why("r", "load#0[0]").rescued is None
+    with pytest.raises(UnknownRunError):
+        engine.why("r", "load#0[3]")
+
+
+def test_a_step_by_hand_is_no_cache_hit() -> None:
+    engine = Engine(FLOW)
+    engine.run({"file": "good.csv"}, run_id="r")
+    engine.update("r", {"file": "other.csv"})
+    assert engine.result("r").metrics.total_cache_hits == 0
+    assert engine.resume("r").metrics.total_cache_hits == 0
 
 
 def test_the_chain_is_that_of_a_node_that_returned_the_value() -> None:

@@ -90,6 +90,10 @@ def _with_run(verb: str, *more: str) -> Callable[[re.Match[str]], str]:
     return replacement
 
 
+def _with_step(found: re.Match[str]) -> str:
+    return f"`{command('show', ast.literal_eval(found[1]), f'--step {found[2]}')}`"
+
+
 _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"engine\.runs\(\)", "`clew runs`"),
     (r"engine\.threads\(\)", "`clew threads`"),
@@ -101,10 +105,20 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (rf"engine\.why\({_TEXT}, {_TEXT}\)", _with_run("why")),
     (rf"engine\.fork\({_TEXT}, step=\.\.\.\)", _with_run("fork", "--step N")),
     (rf"engine\.resume\({_TEXT}, answers=\{{path: \.\.\.\}}\)", _with_run("resume", "--answers FILE")),
+    (rf"engine\.update\({_TEXT}, \.\.\.\)", _with_run("update", "NAME=JSON")),
+    (rf"engine\.state\({_TEXT}, (\d+)\)\.get\({_TEXT}\)", _with_step),
+    (r"; to replace it without this warning, give Overwrite\(\.\.\.\)", ""),
+    (r"engine\.prune\(\.\.\.\)", "`clew prune`"),
     (r"engine\.export_run\(run_id\)", "`clew export RUN`"),
     (r"choose another run_id", "choose another --run-id"),
     (r"give it to the run", "give it as NAME=JSON"),
 ]
+
+
+def _with_commands(text: str) -> str:
+    for pattern, instead in _COMMANDS:
+        text = re.sub(pattern, instead, text)
+    return text
 
 
 def report_error(message: str, hint: str = "", *, usage: str = "") -> None:
@@ -113,8 +127,7 @@ def report_error(message: str, hint: str = "", *, usage: str = "") -> None:
     Without `hint`, the second line is the part of the message after its last semicolon, or `usage`.
     """
     what, _, more = message.partition("\n")
-    for pattern, instead in _COMMANDS:
-        what, hint = re.sub(pattern, instead, what), re.sub(pattern, instead, hint)
+    what, hint = _with_commands(what), _with_commands(hint)
     if not hint:
         bare = re.sub(
             rf"`[^`]*`|{_TEXT}", lambda found: "-" * len(found[0]), what
@@ -146,7 +159,7 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, GraphWarning | ExplorationWarning):
-            note(str(message))
+            note(_with_commands(str(message)))
         else:
             shown(message, category, filename, lineno, file, line)
 

@@ -236,8 +236,8 @@ class Machine:
         """Report that the function of an item returned `value`; `cached` if it did not run now."""
         if not self._returns(item):
             return
-        self.counters.executed += not cached
         kind = item.node.kind
+        self.counters.executed += not (cached or kind == "rescue")
         if kind == "interrupt":
             frame_lifecycle.ask(self, item, (value, "", None))
         elif kind == "rescue":
@@ -250,7 +250,7 @@ class Machine:
         """Report that the function of an item raised or timed out."""
         if not self._returns(item):
             return
-        self.counters.executed += 1
+        self.counters.executed += item.node.kind != "rescue"
         if item.node.kind == "rescue":
             item.attempt -= 1
         self.give_up(item, error, started, duration)

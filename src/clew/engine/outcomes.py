@@ -20,6 +20,7 @@ from clew.graph.loops import selects_off_loop
 from clew.graph.names import name_of, nearest
 from clew.graph_warnings import warn
 from clew.state import Overwrite
+from clew.state.type_names import a
 
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
 
@@ -71,7 +72,7 @@ def _pairs(node: Node, value: Any) -> Mapping[str, Any]:
     wanted = len(node.outputs)
     if type(value) is not tuple and not (isinstance(value, tuple) and hasattr(value, "_fields")):
         raise OutputError(
-            f"node {node.name!r} returned a {type(value).__name__}, but declares output={node.outputs!r}; "
+            f"node {node.name!r} returned {a(type(value))}, but declares output={node.outputs!r}; "
             f"return a tuple of {wanted}"
         )
     if len(value) != wanted:
@@ -86,7 +87,7 @@ def _mapping(node: Node, value: Any) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise OutputError(
-            f"node {node.name!r} returned a {type(value).__name__}; return a dict of what it writes, any of "
+            f"node {node.name!r} returned {a(type(value))}; return a dict of what it writes, any of "
             f"{tuple(node.writes)!r}"
         )
     update: dict[str, Any] = {}
@@ -142,7 +143,7 @@ def choices(
         return ()
     if isinstance(value, Iterator):
         raise DecisionError(
-            f"gate {node.name!r} returned a {type(value).__name__}, which can be read only once; return a list"
+            f"gate {node.name!r} returned {a(type(value))}, which can be read only once; return a list"
         )
     if not isinstance(value, (list, tuple)):
         return _without_pruned(node, (_choice(program, node, value, working),))

@@ -382,6 +382,9 @@ def _used_names(graph: Graph) -> set[str]:
     return {value for node in graph.nodes.values() for value in (*node.inputs, *node.outputs)}
 
 
+_CONTEXTS = frozenset({"context", "contex", "cntx", "ctxt"})  # names that people give to a context
+
+
 def complaint(graph: Graph, given: frozenset[str]) -> str:
     """What is wrong with giving exactly these names to a graph, or ""."""
     known = value_names(graph)
@@ -421,6 +424,7 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
                     f"{value!r} is missing: node {node.name!r} reads it and nothing writes it{hint}; "
                     + (f"did you mean {meant!r}? If not, " if meant else "")
                     + "give it to the run, bind it, or give the parameter a default"
+                    + ("; for the context of the call, write ctx: Context" if value in _CONTEXTS else "")
                 )
     for name in required_fields(graph):
         if name not in given:

@@ -104,7 +104,8 @@ class Why(msgspec.Struct, frozen=True):
             key = (reason.kind, str(reason.step), _batch(reason.path), reason.value, *reason.instead_of)
             groups.setdefault(key, []).append(reason)
         reasons = "\n".join(f"  - {group[-1].text(len(group))}" for group in groups.values())
-        what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
+        is_value = self.target not in (self.node, self.path)
+        what = f"{self.target!r} was written by {self.node}, which" if is_value else self.node
         cached = ", from the cache" if self.cached else ""
         said = f"{what} ran in step {self.step} ({self.path}{cached}) because\n{reasons}"
         if self.rescued is None:
@@ -123,7 +124,7 @@ class RunLineage(msgspec.Struct, frozen=True):
 
 
 def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[str], str]) -> Why:
-    """Explain why a node last ran, or why the node ran that last wrote a value.
+    """Explain why a node last ran, or why the node ran that last wrote a value; `target` may be the path of an item.
 
     `not_run` says what keeps a node from running. Raise UnknownRunError with it if the node has not run.
     """
@@ -131,7 +132,7 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
     last: tuple[Step, Outcome] | None = None
     for step in lineage.steps:
         for outcome in step.outcomes:
-            if outcome.node == target if is_node else target in outcome.update:
+            if outcome.node == target if is_node else target in outcome.update or outcome.path == target:
                 last = (step, outcome)
     set_after = (
         None if is_node else max((step for step, names in lineage.outside if target in names), default=None)
@@ -141,7 +142,7 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
     if last is not None:
         step, outcome = last
         if outcome.by_hand:
-            value = "" if is_node else target
+            value = target if target in outcome.update else ""
             edited = Reason("edited", step.number, outcome.path, value)
             return Why(target, outcome.node, outcome.path, step.number, (edited,))
         times = Counter(_reasons(program, lineage, step, outcome))

@@ -101,7 +101,7 @@ def read_stops(graph: Graph, before: Any, after: Any) -> Stops | None:
 def _paths(graph: Graph, nodes: Any, option: str) -> tuple[str, ...]:
     if isinstance(nodes, (set, frozenset)) or not isinstance(nodes, Iterable):
         nodes = [nodes]
-    paths = [nodes] if isinstance(nodes, str) else [_name(node, option) for node in nodes]
+    paths = [nodes] if isinstance(nodes, str) else [path_of_node(node, option) for node in nodes]
     for path in paths:
         check_path(graph, path, option)
     return tuple(dict.fromkeys(paths))
@@ -127,7 +127,8 @@ def check_path(graph: Graph, path: str, option: str) -> None:
         )
 
 
-def _name(node: Any, option: str) -> str:
+def path_of_node(node: Any, option: str) -> str:
+    """Return the path of a node that is given by its path, or as the node itself."""
     try:
         return name_of(node, option)
     except Exception as error:

@@ -10,15 +10,16 @@ The hash of a function covers
 - the graphs that it names or that are closure values, such as a child for ``ctx.run``: their structure, the functions
   of their nodes, reducers and bound values.
 
-Its own package is everything with the same top-level package, or in the same namespace (a script, a notebook). Other
-code counts by its name. The standard library and Clew itself are never followed.
+Its own package (``own_code``) is everything with the same top-level package, in the same folder of top-level modules,
+or in the same namespace (a notebook). Other code counts by its name. The standard library and Clew itself are never
+followed.
 
 The hash does not cover line numbers, docstrings, comments, annotations of functions, file names and addresses. It is
 the same in every process, and depends on the Python version, because instructions do.
 
 What cannot be hashed counts by its class, and is listed in `CodeHash.unhashed`: mutable module values (lists, dicts,
-clients), and modules that are imported inside a function. A global that the function itself assigns is a variable,
-and not covered.
+clients), modules that are imported inside a function, and the user's code in other packages. A global that the function
+itself assigns is a variable, and not covered.
 
 A `CodeHash` remembers what it has read. `is_current` compares identities, so a notebook that assigns a module value
 again gets a new hash, and all others pay a few dict lookups.
@@ -33,14 +34,16 @@ import enum
 import functools
 import inspect
 import re
-import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import msgspec
+
 from clew.errors import EncodeError
 from clew.graph.annotations import function_name, shown
 from clew.graph.json_schema import json_schema
+from clew.graph.own_code import OwnPackage
 from clew.graph.signature import MISSING
 from clew.state.codec import digest, encode
 from clew.state.equality import fingerprint
@@ -119,15 +122,6 @@ def _function_in(func: Any) -> types.FunctionType | None:
     return None
 
 
-def _top(module: str) -> str:
-    """Return the top-level package of a module; a script that runs as ``__main__`` may be a module of one."""
-    top = module.partition(".")[0]
-    if top == "__main__":
-        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-        return (_top(spec.name) if spec is not None and spec.name != "__main__" else "") or top
-    return "" if top == "clew" or top in sys.stdlib_module_names else top
-
-
 class _Hashing:
     """Yields the parts of a callable.
 
@@ -143,14 +137,7 @@ class _Hashing:
         self._numbers: dict[int, int] = {}  # of what is in `_waiting`
         self._alive: list[Any] = []  # so that no id is used twice
         function = _function_in(root)
-        self._names: Any = None if function is None else function.__globals__
-        self._package = _top(str(self._names.get("__name__") or "")) if self._names is not None else ""
-
-    def _is_own(self, module: Any, names: Any = None) -> bool:
-        if not isinstance(module, str):
-            return names is not None and names is self._names
-        top = _top(module)
-        return bool(top) and (top == self._package or names is self._names)
+        self._package = OwnPackage(None if function is None else function.__globals__)
 
     def _is_again(self, value: Any) -> bytes | None:
         """Return the number of a value that was met before; note a new one."""
@@ -223,7 +210,7 @@ class _Hashing:
                 yield b"empty"
             else:
                 yield from self.given(value, name)
-        if self._is_own(func.__globals__.get("__name__"), func.__globals__):
+        if self._package.has(func.__globals__.get("__name__"), func.__globals__):
             yield from self._globals(func.__code__, func.__globals__)
 
     def _globals(self, code: types.CodeType, names: Mapping[str, Any]) -> Iterator[bytes]:
@@ -239,7 +226,8 @@ class _Hashing:
                 continue
             while attributes and isinstance(value, types.ModuleType):
                 within = vars(value)
-                if not self._is_own(value.__name__, within):
+                if not self._package.has(value.__name__, within):
+                    self._note_left_out(value.__name__, path)
                     break
                 attribute = attributes.pop(0)
                 value, path = within.get(attribute, MISSING), f"{path}.{attribute}"
@@ -263,7 +251,7 @@ class _Hashing:
             chain = (value,) if operation in _LOADS else ()
             if operation in _STORES:
                 stored.add(value)
-            elif operation == "IMPORT_NAME" and (consts[-2] or _top(value) == self._package != ""):
+            elif operation == "IMPORT_NAME" and (consts[-2] or self._package.has_imported(value)):
                 self.unhashed.add(f"{value or '.'} (imported inside {code.co_name})")
             elif instruction.opcode in dis.hasconst:
                 consts.append(value)
@@ -348,10 +336,15 @@ class _Hashing:
     def _named_function(self, func: Any) -> Iterator[bytes]:
         """Yield the parts of a function that code names: its code, or the name of a library's function."""
         inner = _function_in(func)
-        if inner is not None and self._is_own(inner.__globals__.get("__name__"), inner.__globals__):
+        if inner is not None and self._package.has(inner.__globals__.get("__name__"), inner.__globals__):
             yield self._later(func)
         else:
+            self._note_left_out(getattr(inner, "__module__", None), getattr(inner, "__qualname__", ""))
             yield function_name(func if inner is None else inner).encode()
+
+    def _note_left_out(self, module: Any, name: str) -> None:
+        if self._package.leaves_out(module):
+            self.unhashed.add(f"{name} (of another package)")
 
     def _unordered(self, items: Iterable[Any], name: str) -> list[bytes]:
         return sorted(digest(*self._constant(tuple(item), name)).encode() for item in items)
@@ -382,7 +375,7 @@ class _Hashing:
     # -- classes ---------------------------------------------------------------------------------------------
 
     def _class(self, cls: type) -> Iterator[bytes]:
-        yield self._later(cls) if self._is_own(cls.__module__) else function_name(cls).encode()
+        yield self._later(cls) if self._package.has(cls.__module__) else function_name(cls).encode()
 
     def _class_parts(self, cls: type) -> Iterator[bytes]:
         yield cls.__qualname__.encode()
@@ -399,8 +392,10 @@ class _Hashing:
         for name in sorted(vars(cls)):
             yield from self._member(cls, name, vars(cls)[name])
         for field in getattr(cls, "__dataclass_fields__", {}).values():
-            yield from self.given((field.name, field.default, field.default_factory), cls.__qualname__)
-        yield from self.given(getattr(cls, "__struct_defaults__", None), cls.__qualname__)
+            defaults = (_default(field.default), _default(field.default_factory))
+            yield from self.given((field.name, *defaults), cls.__qualname__)
+        of_struct = getattr(cls, "__struct_defaults__", None) or ()
+        yield from self.given(tuple(map(_default, of_struct)), cls.__qualname__)
 
     def _member(self, cls: type, name: str, member: Any) -> Iterator[bytes]:
         if isinstance(member, staticmethod | classmethod):
@@ -456,6 +451,13 @@ def _frozen_fields(value: Any) -> Mapping[str, Any] | None:
     else:
         names = None
     return None if names is None else {name: getattr(value, name, MISSING) for name in names}
+
+
+def _default(value: Any) -> tuple[Any, ...]:
+    """Return the default of a field, or nothing; the factory of a struct is its function."""
+    if value is dataclasses.MISSING or value is msgspec.NODEFAULT:
+        return ()
+    return (getattr(value, "factory", value),) if type(value).__module__.startswith("msgspec") else (value,)
 
 
 def _named(value: Any) -> str:

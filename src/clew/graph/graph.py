@@ -305,10 +305,10 @@ class Graph:
         With a mapping or a `GraphState` (to continue from it), keyword arguments are options of `Engine`. Without
         one, they are the values.
         """
-        from clew.runtime.graph_runs import engine_of
+        from clew.runtime.graph_runs import checked, engine_of
 
         if values is None:
-            return engine_of(self, {}).run(options)
+            return engine_of(self, {}).run(checked(self, options))
         progress = options.pop("progress", False) if options else False
         return engine_of(self, options).run(values, progress=progress)
 
@@ -318,10 +318,10 @@ class Graph:
     async def arun(self, values: None = None, /, **inputs: Any) -> RunResult: ...
     async def arun(self, values: Values | None = None, /, **options: Any) -> RunResult:
         """Run the graph in memory, as `run` does, for asyncio."""
-        from clew.runtime.graph_runs import engine_of
+        from clew.runtime.graph_runs import checked, engine_of
 
         if values is None:
-            return await engine_of(self, {}).arun(options)
+            return await engine_of(self, {}).arun(checked(self, options))
         progress = options.pop("progress", False) if options else False
         return await engine_of(self, options).arun(values, progress=progress)
 

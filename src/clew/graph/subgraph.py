@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import InputError, OutputError
 from clew.graph.signature import ABSENT
+from clew.state.type_names import a
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -60,7 +61,7 @@ class Subgraph:
             elements = values[name]
             if not isinstance(elements, Sequence) or isinstance(elements, (bytes, bytearray)):
                 raise InputError(
-                    f"mapped input {name!r}: expected a list or another sequence, got a {type(elements).__name__}"
+                    f"mapped input {name!r}: expected a list or another sequence, got {a(type(elements))}"
                     f"{'; convert it with sorted()' if isinstance(elements, (set, frozenset)) else ''}"
                 )
         lists = {name: list(values[name]) for name in self.mapped}

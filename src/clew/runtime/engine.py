@@ -12,9 +12,10 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from clew.engine.options import Status
 from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, RunStateError
-from clew.graph import Graph
+from clew.graph import Graph, Node
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
@@ -364,7 +365,7 @@ class Engine:
         run_id: str,
         values: Mapping[str, Any] | None = None,
         *,
-        as_node: str | None = None,
+        as_node: str | Node | None = None,
         decision: Any = None,
     ) -> RunResult:
         """Commit one step by hand: `values` go through the reducers, as if `as_node` (``sub/tool``) had written them.
@@ -378,7 +379,7 @@ class Engine:
         run_id: str,
         values: Mapping[str, Any] | None = None,
         *,
-        as_node: str | None = None,
+        as_node: str | Node | None = None,
         decision: Any = None,
     ) -> RunResult:
         """`update` on a thread, for use on an event loop."""
@@ -449,7 +450,7 @@ class Engine:
         return self._inspection.label_checkpoint(run_id, label, step=step)
 
     def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
-        """Explain why a node ran last, or which node wrote a value and why; `path` looks inside the run."""
+        """Explain why a node ran last, or an item (``load#0[1]``), or which node wrote a value; `path` looks inside."""
         return self._inspection.why(run_id, target, path=path)
 
     def diff(self, a: str, b: str) -> RunDiff:
@@ -460,7 +461,7 @@ class Engine:
         """Return the items that would run next at the latest state, or at S(step)."""
         return self._inspection.frontier(run_id, step)
 
-    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+    def runs(self, *, status: Status | None = None, children: bool = False) -> list[RunRow]:
         """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
         return self._inspection.runs(status=status, children=children)
 
@@ -473,7 +474,7 @@ class Engine:
         *,
         keep: int | None = None,
         older_than: float | None = None,
-        status: str | None = None,
+        status: Status | None = None,
         dry_run: bool = False,
     ) -> list[str]:
         """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""

@@ -162,7 +162,7 @@ class RunExecution:
                 del self._resuming[mine]
         return found if isinstance(found, Session) else self._inspection.result_so_far(found)
 
-    def updated(self, run_id: str, values: Any, as_node: str | None, decision: Any) -> RunResult:
+    def updated(self, run_id: str, values: Any, as_node: Any, decision: Any) -> RunResult:
         """Commit a step by hand to a run that is not running, and return its result so far."""
         from clew.runtime.updates import update_run
 

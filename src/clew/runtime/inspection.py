@@ -14,7 +14,7 @@ from clew.engine.machine import Machine
 from clew.engine.next_items import next_items
 from clew.engine.options import Status
 from clew.engine.reasons import Why, why
-from clew.errors import GraphChangedError, InputError, RunStateError
+from clew.errors import GraphChangedError, InputError, RunStateError, StoreError
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.inside import child_at, frame_at
@@ -24,6 +24,7 @@ from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
 from clew.runtime.log.run_log import lineage_of, read_log
+from clew.runtime.log.snapshots import begins_turn
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
@@ -99,7 +100,7 @@ class RunInspection:
         if path is not None:
             run_id, rest = child_at(self._opener.runs, run_id, path)
             if rest:
-                return frame_at(self._opener.runs, run_id, rest).history(nested=nested)
+                return History(frame_at(self._opener.runs, run_id, rest).history(nested=nested))
         return History(self._history(run_id, nested=nested))
 
     def histories(self, runs: Iterable[str]) -> list[Checkpoint]:
@@ -190,7 +191,7 @@ class RunInspection:
             past=lambda node: chain.last_run(node, number),
         )
 
-    def runs(self, *, status: str | None = None, children: bool = False) -> list[RunRow]:
+    def runs(self, *, status: Status | None = None, children: bool = False) -> list[RunRow]:
         """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
         if status is not None and status not in get_args(Status):
             raise InputError(f"status must be one of {', '.join(get_args(Status))}, got {status!r}")
@@ -208,6 +209,15 @@ class RunInspection:
         fence, owner = self._opener.claim(run_id)
         try:
             self._store.delete(run_id)
+        except StoreError as error:
+            self._opener.release(run_id, fence, owner)
+            turn = next((row for row in self._store.rows() if row.parent == run_id), None)
+            if turn is None or not begins_turn(turn.start):
+                raise
+            raise StoreError(
+                f"run {run_id!r} is followed by the turn {turn.run_id!r} of its thread; delete the later turns first, "
+                f"or drop old ones with engine.prune(...)"
+            ) from error
         except BaseException:
             self._opener.release(run_id, fence, owner)
             raise
@@ -227,7 +237,7 @@ class RunInspection:
         *,
         keep: int | None = None,
         older_than: float | None = None,
-        status: str | None = None,
+        status: Status | None = None,
         dry_run: bool = False,
     ) -> list[str]:
         """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""

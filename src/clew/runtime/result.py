@@ -109,6 +109,12 @@ class RunResult:
             return f"run the failed nodes again with engine.rerun({self.run_id!r})"
         return f"continue it with engine.resume({self.run_id!r})"
 
+    def _answering(self) -> str:
+        if not self._is_stored:
+            return "it is not stored; to answer questions, use Engine(graph)"
+        how = "answer=..." if len(self.questions) < 2 else "answers={path: ...}"
+        return f"answer with engine.resume({self.run_id!r}, {how})"
+
     @property
     def state(self) -> GraphState:
         """The last state of the chain."""
@@ -167,8 +173,8 @@ class RunResult:
         if self.status == "waiting":
             asked = ", ".join(question.path for question in self.questions)
             raise UnknownValueError(
-                f"run {self.run_id!r} has not produced {name!r} yet: it waits for an answer to {asked}; call "
-                f"engine.resume({self.run_id!r}, answer=...)"
+                f"run {self.run_id!r} has not produced {name!r} yet: it waits for an answer to {asked}; "
+                f"{self._answering()}"
             )
         if self.status == "paused":
             raise UnknownValueError(
@@ -211,7 +217,7 @@ class RunResult:
         if self.questions:
             rows = [(display.cell(each.path), display.value_cell(each.question)) for each in self.questions]
             parts.append(display.table(("asks at", "question"), rows))
-            parts.append(display.line(f"Answer with engine.resume({self.run_id!r}, answer=...)"))
+            parts.append(display.line(self._answering()))
         rows = [(display.cell(name), display.value_cell(value)) for name, value in self.values.items()]
         return display.page(*parts, display.table(("value", ""), rows))
 

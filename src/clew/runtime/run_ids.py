@@ -12,6 +12,7 @@ import unicodedata
 from typing import Any
 
 from clew.errors import InputError
+from clew.state.type_names import a
 
 MAX_LENGTH = 255
 CHILD_PREFIX = "child-"  # of the ids of all children
@@ -42,7 +43,7 @@ def seed_of(run_id: str) -> int:
 def run_id_problem(run_id: Any) -> str:
     """Return why a value cannot name a run, or an empty string if it can."""
     if type(run_id) is not str:
-        return f"is a {type(run_id).__name__}, not a string"
+        return f"is {a(type(run_id))}, not a string"
     if not run_id:
         return "is empty"
     if len(run_id) > MAX_LENGTH:

@@ -143,9 +143,9 @@ class ThreadOpener(RunOpener):
                 pass
             return self._status(thread, head, resume, is_live, drop)
         if status in _OPEN and not drop:
-            what = "waits for an answer" if status == "waiting" else "is paused"
+            what, more = ("waits for an answer", ", answer=...") if status == "waiting" else ("is paused", "")
             raise RunStateError(
-                f"thread {thread!r}: run {head!r} {what}; continue it with engine.resume({head!r}), "
+                f"thread {thread!r}: run {head!r} {what}; continue it with engine.resume({head!r}{more}), "
                 f"or drop its open work with drop=True"
             )
         return status

@@ -20,6 +20,7 @@ from clew.engine.merge import MergeFailure
 from clew.engine.options import Options
 from clew.engine.program import Program
 from clew.engine.records import Retry, Step, Withdrawn
+from clew.engine.stops import path_of_node
 from clew.engine.working_state import WorkingState
 from clew.errors import InputError, RunStateError
 from clew.graph import Graph
@@ -30,10 +31,9 @@ from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import RunOpener
 
 
-def update_run(
-    opener: RunOpener, run_id: str, values: Any, as_node: str | None, decision: Any, owner: str
-) -> None:
-    """Commit a step by hand to a run that is not running."""
+def update_run(opener: RunOpener, run_id: str, values: Any, as_node: Any, decision: Any, owner: str) -> None:
+    """Commit a step by hand to a run that is not running; `as_node` is the path of a node, or the node itself."""
+    as_node = None if as_node is None else path_of_node(as_node, "as_node")
     program = opener.program  # raises without a graph, before the run is claimed
     fence, owner = opener.claim(run_id, owner)
     has_begun = False

@@ -30,6 +30,7 @@ from clew.state.libraries import BY_TAG, Format, format_of
 from clew.state.registry import adopt, entry_of
 from clew.state.scalars import INT_MAX, INT_MIN, escaped, float_tree, large_int_tree, text_tree
 from clew.state.stored_object import StoredContent, StoredObject
+from clew.state.type_names import a
 
 Manner = dict[str, bytes] | str
 Writer = Callable[[Any, int, Manner], Any]
@@ -234,7 +235,7 @@ def _scalar_writer(tag: str, form: Callable[[Any], Any]) -> Writer:
         try:
             return {tag: form(value)}
         except ValueError as error:
-            raise EncodingFailure(f"{_a(type(value))} cannot be stored: {error}") from error
+            raise EncodingFailure(f"{a(type(value))} cannot be stored: {error}") from error
 
     return write_scalar
 
@@ -249,7 +250,7 @@ def _library_writer(cls: type, form: Format) -> Writer:
         try:
             content = form.encoded(value)
         except Exception as error:  # the library may raise anything
-            raise EncodingFailure(f"{_a(cls)} cannot be stored: {error}") from error
+            raise EncodingFailure(f"{a(cls)} cannot be stored: {error}") from error
         return _content_tree(form, content, manner)
 
     return write_library
@@ -275,7 +276,7 @@ def _write_other(value: Any, depth: int, manner: Manner) -> Any:
         try:
             parts = entry.encode(value)
         except Exception as error:
-            raise EncodingFailure(f"{_a(cls)} cannot be encoded: {type(error).__name__}: {error}") from error
+            raise EncodingFailure(f"{a(cls)} cannot be encoded: {type(error).__name__}: {error}") from error
         return {"$object": [entry.name, write(parts, depth + 1, manner)]}
     late = scalars.late_writer(cls)
     form = format_of(cls) if late is None else None
@@ -315,17 +316,13 @@ def _why_not(cls: type) -> str:
     for plain in cls.__mro__[1:]:
         if plain in _WRITERS or format_of(plain) is not None:
             return (
-                f"{_a(cls)} cannot be stored as the {plain.__name__} that it extends; "
+                f"{a(cls)} cannot be stored as the {plain.__name__} that it extends; "
                 f"convert it to {plain.__name__}, or register it with clew.register_type"
             )
     return (
-        f"{_a(cls)} cannot be stored; register it with clew.register_type, "
+        f"{a(cls)} cannot be stored; register it with clew.register_type, "
         "or keep it out of the state with Graph.bind"
     )
-
-
-def _a(cls: type) -> str:
-    return f"{'an' if cls.__name__[0] in 'AEIOUaeiou' else 'a'} {cls.__name__}"
 
 
 _WRITERS: dict[type, Writer] = {

@@ -74,7 +74,7 @@ class GraphState:
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
         if initial_values is not None and not isinstance(initial_values, Mapping):
             raise StateError(
-                f"GraphState: expected a mapping of names to values, got a {type(initial_values).__name__}"
+                f"GraphState: expected a mapping of names to values, got type {type(initial_values).__name__}"
             )
         values = {_name(name): value for name, value in (initial_values or {}).items()}
         self._columns = values, dict.fromkeys(values, 0)

@@ -153,13 +153,30 @@ def entry_named(name: str) -> RegisteredType | None:
 
 def adopt(cls: type) -> RegisteredType | None:
     """Return the entry of a class; a new definition of a registered class is registered automatically."""
-    found = _by_class.get(cls)
-    older = _by_origin.get(_origin(cls))
+    entry = own_entry(cls)
+    if entry is not None and cls not in _by_class:
+        _enter(entry)
+    return entry
+
+
+def newest_entries() -> dict[str, RegisteredType]:
+    """Return the newest entries of the classes with more than one definition, by ``module:qualname``."""
+    found: dict[str, RegisteredType] = {}
+    for entry in list(_by_class.values()):
+        if not entry.name.startswith(OWN):
+            origin = _origin(entry.cls)
+            newest = _by_origin[origin] if entry.is_given else entry_named(entry.name) or entry
+            if newest.cls is not entry.cls:
+                found[origin] = newest
+    return found
+
+
+def own_entry(cls: type) -> RegisteredType | None:
+    """Return the entry of a class; for an older definition that was never registered, one that is not kept."""
+    found, older = _by_class.get(cls), _by_origin.get(_origin(cls))
     if found is not None or older is None or not (older.is_given or is_storable_kind(cls)):
         return found
-    entry = _entry(cls, older.name, older, None, (), None)
-    _enter(entry)
-    return entry
+    return _entry(cls, older.name, older, None, (), None)
 
 
 def build(entry: RegisteredType, name: str, parts: Any, lost: list[str]) -> Any:

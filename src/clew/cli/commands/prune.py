@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from clew.cli.options import JsonOption, StoreOption, inspector, store_at
 from clew.cli.output import CommandError, count, say_json, say_line
+from clew.engine.options import Status
 from clew.runtime.log.run_rows import STATUSES
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -58,7 +59,10 @@ def prune(
         )
     with store_at(store) as opened:
         deleted = inspector(opened).prune(
-            keep=keep, older_than=_seconds(older_than), status=status, dry_run=dry_run
+            keep=keep,
+            older_than=_seconds(older_than),
+            status=cast(Status | None, status),
+            dry_run=dry_run,
         )
     if as_json:
         say_json({"deleted": deleted, "dry_run": dry_run})

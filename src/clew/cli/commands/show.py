@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
-from clew import Checkpoint
+from clew import Checkpoint, Engine
 from clew.cli.commands.fork import step_of
 from clew.cli.commands.runs import row_json
 from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
@@ -76,7 +76,7 @@ def show(
         for question in engine.result(row.run_id).questions if row.status in ("waiting", "paused") else ():
             say_line(f"{question.path} asks: {one_line(question.question, 200)}")
         if row.status == "paused":
-            following = [item.path for item in chain[-1].frontier]
+            following = list(_standing(engine, row.run_id, chain[-1]))
             say_line(f"paused before: {items_text(following) or 'the end'}")
     return 0
 
@@ -88,6 +88,17 @@ def _collected(chain: list[Checkpoint]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     _collect(chain, rows, "")
     return rows
+
+
+def _standing(engine: Engine, run_id: str, last: Checkpoint) -> Iterator[str]:
+    """Yield the items before which a run is paused: those inside open subgraphs instead of the subgraphs."""
+    for item in last.frontier:
+        try:
+            inside = engine.history(run_id, path=item.path)
+        except UnknownRunError:
+            yield item.path
+        else:
+            yield from list(_standing(engine, run_id, inside[-1])) or [item.path]
 
 
 def _find(run_id: str, chain: list[Checkpoint], step: int | str | None) -> Checkpoint:

@@ -136,7 +136,10 @@ class Check:
         explored = self._search(world, invariants, None)
         if run.has_failed_unprompted and not run.keeps_fault_orders:
             world, invariants = self._world(self._options["partial_order_reduction"], keeps_fault_orders=True)
+            run = world.systems["run"]
             explored = self._search(world, invariants, None)
+        if not explored.truncated:
+            run.answers.check_matched()
         return explored
 
     def _search(self, world: World, invariants: list[Invariant], max_depth: int | None) -> ExplorationResult:
@@ -361,7 +364,7 @@ def check_graph(
         faults: The faults that can happen: "crash", "fail", "timeout", "store".
         max_faults: The maximum number of faults on one path.
         systems: The systems that nodes change, by name. They are rolled back with the run.
-        **more: `node_systems` (the systems that each node uses), `answers` (to questions, by node), `max_steps`
+        **more: `node_systems` (the systems that each node uses), `answers` (to questions, by node or path), `max_steps`
             (100,000 choices), `max_run_steps` (1,000 steps; a longer run fails), `partial_order_reduction`,
             `progress`, and options of an `Engine`.
     """

@@ -7,15 +7,13 @@ making it and rolling it back; the result is a `FaultPlan`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from clew.errors import DefinitionError
 from clew.explore.checking.faulty_store import WRITES
-from clew.graph import Graph
-from clew.graph.names import nearest
 from clew.runtime import crash_points
 from clew.state import encode
 
@@ -151,35 +149,6 @@ def checked_faults(faults: Any) -> frozenset[str]:
     if unknown:
         raise DefinitionError(f"faults: unknown kind {unknown[0]!r}; valid kinds are {known}")
     return frozenset(found)
-
-
-def checked_answers(answers: Any, graph: Graph) -> dict[str, list[Any]]:
-    """Return the possible answers by the path or the node of the question."""
-    if answers is None:
-        return {}
-    if not isinstance(answers, Mapping):
-        raise DefinitionError(f'answers: expected {{"node": [answer, ...]}}, got {answers!r}')
-    found: dict[str, list[Any]] = {}
-    for name, given in answers.items():
-        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise DefinitionError(f"answers to {name!r}: expected a list, got {given!r}; write [{given!r}]")
-        found[name] = list(given)
-        if not found[name]:
-            raise DefinitionError(f"answers to {name!r}: the list is empty; give at least one answer")
-        node = str(name).partition("/")[0].partition("#")[0]
-        if "/" not in str(name) and node not in _all_nodes(graph):
-            raise DefinitionError(
-                f"answers: node {node!r} does not exist; {nearest(node, sorted(_all_nodes(graph)))}"
-            )
-    return found
-
-
-def _all_nodes(graph: Graph) -> set[str]:
-    found = set(graph.nodes)
-    for node in graph.nodes.values():
-        if node.subgraph is not None:
-            found |= _all_nodes(node.subgraph.graph)
-    return found
 
 
 def text_of(value: Any) -> str:

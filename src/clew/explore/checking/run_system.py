@@ -38,6 +38,7 @@ import msgspec
 from clew.display import brief
 from clew.error_text import line_of
 from clew.errors import DefinitionError, StoreError
+from clew.explore.checking.answers import PossibleAnswers
 from clew.explore.checking.child_schedules import ChildSchedule, in_every_order, scheduled
 from clew.explore.checking.effects import Effect, counted, describe, is_recorded
 from clew.explore.checking.faults import (
@@ -45,7 +46,6 @@ from clew.explore.checking.faults import (
     CrashFault,
     CrashPointWatch,
     FaultPlan,
-    checked_answers,
     checked_faults,
     failing_operation,
     fault_of,
@@ -95,7 +95,7 @@ class RunSystem(TokenSystem[RunSnapshot]):
         values: The input values.
         faults: The faults that can happen: "crash", "fail", "timeout", "store".
         max_faults: The maximum number of faults on one path.
-        answers: The possible answers, by the path or the node of the question. [default: True and False]
+        answers: The possible answers, by path or node (see `PossibleAnswers`). [default: True and False]
         node_systems: For each node, the names of the systems that it uses. Other nodes use all of `systems`.
         systems: The names of the other systems of the world.
         partial_order_reduction: Offer equivalent orders once. Use it only if every invariant checks ended runs.
@@ -126,7 +126,7 @@ class RunSystem(TokenSystem[RunSnapshot]):
         self.graph = graph
         self.values = dict(values or {})
         self.max_faults = max_faults
-        self._answers = checked_answers(answers, graph)
+        self.answers = PossibleAnswers(answers, graph)
         self._options = {"max_steps": max_run_steps, **options}
         self._reduction = PartialOrderReduction(graph, self.values, node_systems or {}, tuple(systems))
         self._reduces = partial_order_reduction
@@ -348,12 +348,8 @@ class RunSystem(TokenSystem[RunSnapshot]):
         return found
 
     def _open_questions(self) -> list[tuple[str, list[Any]]]:
-        found = []
-        for question in self._stored().log().questions:
-            node = question.path.rpartition("/")[2].partition("#")[0]
-            values = self._answers.get(question.path, self._answers.get(node, [True, False]))
-            found.append((question.path, values))
-        return found
+        questions = self._stored().log().questions
+        return [(question.path, self.answers.of(question.path)) for question in questions]
 
     # -- making choices --------------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from clew.explore.model.context import Snapshot, WorldContext
 from clew.explore.model.identity import StateIdentity, WorldObservation
 from clew.explore.model.states import ID_LENGTH, Checkpoint, State
 from clew.explore.model.system import System
+from clew.state.type_names import a
 
 Position = bytes | str  # the digest of an observed state, or the id of a checkpoint
 
@@ -392,10 +393,10 @@ class World:
 def _check_options(systems: Any, context: Any, exclude_from_identity: Any, canonicalize: Any) -> None:
     if systems is not None and not isinstance(systems, Mapping):
         raise DefinitionError(
-            f'systems must be a dict by name, as {{"db": PostgresSystem(dsn)}}, got a {type(systems).__name__}'
+            f'systems must be a dict by name, as {{"db": PostgresSystem(dsn)}}, got {a(type(systems))}'
         )
     if context is not None and not isinstance(context, Mapping | WorldContext):
-        raise DefinitionError(f"context must be a dict of values by name, got a {type(context).__name__}")
+        raise DefinitionError(f"context must be a dict of values by name, got {a(type(context))}")
     if isinstance(exclude_from_identity, str) or not isinstance(exclude_from_identity, Iterable):
         raise DefinitionError(f"exclude_from_identity must be a list of names, got {exclude_from_identity!r}")
     if canonicalize is not None and not callable(canonicalize):

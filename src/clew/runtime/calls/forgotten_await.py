@@ -20,6 +20,7 @@ from typing import Any
 from clew.engine.frame import Item
 from clew.errors import OutputError
 from clew.runtime.calls import recorder
+from clew.state.type_names import a
 
 CONTAINERS: frozenset[type] = frozenset({list, tuple, set, frozenset, dict})
 RISKY = CONTAINERS | {CoroutineType}
@@ -60,7 +61,7 @@ def forgotten_await(item: Item, value: Any) -> OutputError:
             f"node {node.name!r} returned the coroutine {name!r} without awaiting it ({place}); declare the node with "
             f"`async def` and write `await {name}(...)`"
         )
-    what = "returned" if type(value) is CoroutineType else f"returned a {type(value).__name__} that holds"
+    what = "returned" if type(value) is CoroutineType else f"returned {a(type(value))} that holds"
     fix = f"await {name}(...)" if len(found) == 1 else "await asyncio.gather(...)"
     return OutputError(
         f"node {node.name!r} {what} the coroutine {name!r}, which was never awaited ({place}); write `{fix}`"

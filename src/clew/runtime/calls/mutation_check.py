@@ -132,9 +132,15 @@ def _each(sizes: Sizes) -> tuple[int, ...]:
 def _mutation_error(item: Item, name: str, value: Any, size: int | None = None) -> MutationError:
     """Return the error for a changed input. A node that ran concurrently may have changed it."""
     how = "" if size is None else f" (length {size} before, {size_of(value)} after)"
+    schema = item.batch.working_state.program.graph.schema
+    is_reduced = schema is not None and name in schema.fields and schema.fields[name].reducer is not None
+    advice = (
+        "return only the new items, which its reducer adds"
+        if is_reduced
+        else f"return a new value instead (for a list: [*{name}, more])"
+    )
     return MutationError(
-        f"input {name!r} changed while node {item.node.name!r} ran at {item.path}{how}; return a new value instead "
-        f"(for a list: [*{name}, more]), or work on a copy"
+        f"input {name!r} changed while node {item.node.name!r} ran at {item.path}{how}; {advice}, or work on a copy"
     )
 
 

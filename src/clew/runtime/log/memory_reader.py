@@ -1,7 +1,8 @@
 """Reads runs of a store that keeps objects: the memory store.
 
 The log of such a run consists of the records themselves, and its row holds the initial state and the graph. So nothing
-is decoded or verified, and a run is always read whole. `reader_of` and `tail_of` choose between this and the reading of
+is decoded or verified, and a run is always read whole. Objects whose class was defined again are converted
+(``clew.state.redefined``). `reader_of` and `tail_of` choose between this and the reading of
 encoded runs (``clew.runtime.log.reader``); no other code distinguishes the two.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from clew.engine.records import Question, SingleItemStep, Step
 from clew.graph import Graph
@@ -20,7 +22,8 @@ from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.run_log import RunLog, read_log
 from clew.runtime.log.run_tail import RunTail
 from clew.runtime.log.writer import LogWriter
-from clew.state import GraphState
+from clew.state import GraphState, assemble, located
+from clew.state.redefined import renewal
 from clew.stores import LogEntry, RunRow, Statement, Store
 
 
@@ -51,6 +54,7 @@ class MemoryReader(RunReader):
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Return a function that looks up the recorded calls of an item."""
         known: dict[str, list[RecordedCall | CallIntent]] | None = None
+        renewed = renewal() or _same
 
         def recall(path: str) -> Sequence[RecordedCall | CallIntent]:
             nonlocal known
@@ -58,7 +62,7 @@ class MemoryReader(RunReader):
                 known = {}
                 for record in self.store.entries(run_id):
                     if isinstance(record, RecordedCall | CallIntent):
-                        known.setdefault(record.path, []).append(record)
+                        known.setdefault(record.path, []).append(renewed(record))
             return known.get(path, ())
 
         return recall
@@ -74,7 +78,12 @@ class MemoryRun(StoredRun):
 
     def whole(self, before: Callable[[int], GraphState] | None = None) -> RunLog:
         """Return the log."""
-        return read_log(self.row, self.row.start, self.store.entries(self.row.run_id), self._runs.on_conflict)
+        entries, renewed = self.store.entries(self.row.run_id), renewal()
+        if renewed is None:
+            return read_log(self.row, self.row.start, entries, self._runs.on_conflict)
+        return read_log(
+            self.row, _renewed_state(self.row.start, renewed), map(renewed, entries), self._runs.on_conflict
+        )
 
     def log(self, upto: int | None = None) -> RunLog:
         """Return the log."""
@@ -83,7 +92,8 @@ class MemoryRun(StoredRun):
     def start(self) -> GraphState:
         """Return the initial state."""
         start: GraphState = self.row.start
-        return start
+        renewed = renewal()
+        return start if renewed is None else _renewed_state(start, renewed)
 
     def state(self, step: int | None = None, *, fetched: bool = True) -> GraphState:
         """Return S(step), by default the last state."""
@@ -122,6 +132,25 @@ class MemoryTail(RunTail):
     def questions(self) -> list[Question]:
         """Return the open questions."""
         return self._runs.open(self._run_id).log().questions
+
+
+def _renewed_state(state: GraphState, renewed: Callable[[Any], Any]) -> GraphState:
+    """Return a state whose values have the newest definitions of their classes."""
+    values = {name: renewed(value) for name, value in state.values.items()}
+    if all(values[name] is value for name, value in state.values.items()):
+        return state
+    return assemble(
+        values=values,
+        versions=dict(state.versions),
+        decisions=dict(state.gate_decisions),
+        terminated=state.has_chosen_end,
+        position=located(state),
+        history=lambda: dict(state.node_history),
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 class _EntryCollector:

@@ -95,13 +95,12 @@ def lifetime(
 
     Of the `total` steps, `steps` were read; each of the others counts as one execution. `other_outcomes` are those
     of items in subgraphs and open steps, `tried` the retries of items without an outcome, and `others` the number of
-    final failures and questions.
+    final failures, failures without an outcome, and questions. A rescue function does not count.
     """
     own = [outcome for step in steps for outcome in step.outcomes]
     outcomes = [*own, *other_outcomes]
     retries = sum(outcome.attempt for outcome in outcomes) + tried
-    called = sum(1 for outcome in outcomes if not (outcome.cached or outcome.by_hand))
-    called += sum(1 for outcome in outcomes if outcome.rescued and not outcome.failures[0].around)
+    called = sum(1 for o in outcomes if not (o.cached or o.by_hand or has_failed_inside(o)))
     queues = list(measured)
     return Totals(
         steps=total,
@@ -112,8 +111,13 @@ def lifetime(
         ),
         blocks=sum(each.blocks for each in queues),
         latency=sum(latency_of(step) for step in steps) * total // len(steps) if steps else 0,
-        cached=len(outcomes) - called,
+        cached=sum(1 for outcome in outcomes if outcome.cached),
     )
+
+
+def has_failed_inside(outcome: Outcome) -> bool:
+    """Return whether this is a subgraph that failed: what failed inside it counts, and it does not."""
+    return (outcome.rescued or outcome.error is not None) and any(f.around for f in outcome.failures)
 
 
 def latency_of(record: Any) -> int:

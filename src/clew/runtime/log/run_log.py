@@ -35,7 +35,7 @@ from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.checkpoints import Checkpoint, Origin
 from clew.runtime.log.fingerprints import conflict_rule
 from clew.runtime.log.frames import check_answer, graph_at, is_interrupt
-from clew.runtime.log.metrics import Measured, Totals, lifetime
+from clew.runtime.log.metrics import Measured, Totals, has_failed_inside, lifetime
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
 from clew.runtime.log.stop_records import StopsRecord, first_stops
@@ -145,12 +145,14 @@ class RunLog(msgspec.Struct):
         inner = [o for _, steps in self.frames.values() for step in steps for o in step.outcomes]
         known = self.outcomes()
         asking = sum(is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
+        failed = [f.path for o in known.values() if has_failed_inside(o) for f in o.failures]
+        lost = sum(1 for path in failed if path not in known)
         return lifetime(
             self.start.step + len(self.steps) - first,
             self.steps,
             [*inner, *self.finished.values()],
             sum(attempt for path, attempt in self.attempts.items() if path not in known),
-            self.resumption + self._has_final_failure(known) + asking,
+            self.resumption + self._has_final_failure(known) + asking + lost,
             self.measured,
         )
 

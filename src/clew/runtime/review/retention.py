@@ -129,8 +129,11 @@ def _check(keep: int | None, older_than: float | None, status: str | None) -> No
         )
     if keep is not None and (type(keep) is not int or keep < 0):
         raise DefinitionError(f"keep: expected an int >= 0, got {keep!r}")
-    if older_than is not None and not older_than >= 0:
-        raise DefinitionError(f"older_than: expected seconds >= 0, got {older_than!r}")
+    is_number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
+    if older_than is not None and not (is_number and older_than >= 0):
+        raise DefinitionError(
+            f"older_than: expected seconds >= 0, got {older_than!r}; 30 days are 30 * 86_400"
+        )
     if status is not None and status not in STATUSES:
         raise DefinitionError(f"status: expected one of {', '.join(STATUSES)}, got {status!r}")
 
