@@ -167,18 +167,8 @@ class RunOpener(Ownership):
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict, state, stops)
         machine = Machine.restore(self.program(state), state, options)
-        session = self._session(
-            run_id,
-            machine,
-            state,
-            seed,
-            listeners,
-            parent=parent,
-            owner=owner,
-            at_once=at_once,
-            thread=thread,
-            distance=distance,
-        )
+        origin: dict[str, Any] = {"parent": parent, "owner": owner, "thread": thread, "distance": distance}
+        session = self._session(run_id, machine, state, seed, listeners, at_once=at_once, **origin)
         if parent is not None:
             self._store_filled(session, filled)
         return session
