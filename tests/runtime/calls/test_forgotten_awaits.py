@@ -6,14 +6,14 @@ import asyncio
 import gc
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, SQLiteStore, node
+from clew import Context, Engine, Graph, node
 from clew.errors import OutputError
-from clew.stores import MemoryStore, Store
+from clew.stores import Store
+from tests.store_fixtures import local_store
 
 made: list[str] = []
 
@@ -23,11 +23,7 @@ def _nothing_made() -> None:
     made.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    opened: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield opened
-    opened.close()
+store = local_store
 
 
 async def charge(card: str) -> str:

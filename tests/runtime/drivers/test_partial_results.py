@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
+from clew import Context, Engine, Graph, node
 from clew.errors import RunCancelledError
 from clew.stores import Store
+from tests.store_fixtures import local_store
 
 WITHIN = 30.0
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-    yield opened
-    opened.close()
+store = local_store
 
 
 class Loading:
@@ -136,3 +131,24 @@ def test_a_result_of_a_node_that_was_not_told_counts(store: Store, looks: bool) 
         engine.run({"total": 3}, run_id="r")
     assert engine.resume("r")["report"] == 1
     assert calls == [3]
+
+
+def test_a_cancellation_that_comes_before_the_first_node(store: Store) -> None:
+    """An interrupt may cancel the task before the run awaits anything for the first time."""
+
+    @node(output="b")
+    async def waits(a: int, ctx: Context) -> int:
+        await asyncio.sleep(0)
+        return a
+
+    engine = Engine(Graph([waits]), store=store)
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await engine.arun({"a": 1}, run_id="r")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert {row.status for row in engine.runs()} <= {"cancelled"}

@@ -72,6 +72,10 @@ class AsyncioDriver:
             writer.never_wait()
         self._driver = asyncio.current_task()
         assert self._driver is not None
+        if self._driver.cancelling():
+            await asyncio.sleep(
+                0
+            )  # raises now if a cancellation, for example by Ctrl-C, has not been delivered yet
         self._cancelling = self._driver.cancelling()
         session.wake_driver = self._nudge
         if session.clock.virtual:
