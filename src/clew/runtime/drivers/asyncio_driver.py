@@ -73,9 +73,8 @@ class AsyncioDriver:
         self._driver = asyncio.current_task()
         assert self._driver is not None
         if self._driver.cancelling():
-            await asyncio.sleep(
-                0
-            )  # raises now if a cancellation, for example by Ctrl-C, has not been delivered yet
+            # Raises now if a cancellation, for example by Ctrl-C, has not been delivered yet.
+            await asyncio.sleep(0)
         self._cancelling = self._driver.cancelling()
         session.wake_driver = self._nudge
         if session.clock.virtual:
