@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -267,3 +268,13 @@ def test_what_was_let_fall_beside_a_failure_in_a_subgraph_is_no_difference(store
         run.complete(path)
     assert str(run.finish().error) == "nothing"
     assert run.engine.replay("r", strict=False).divergences == ()
+
+
+def test_a_node_that_raises_a_cancellation_of_its_own(store: Store) -> None:
+    @node(output="a")
+    async def bad(x: int) -> int:
+        raise asyncio.CancelledError
+
+    engine = Engine(Graph([bad]), store=store)
+    assert engine.run({"x": 1}, run_id="r", check=False).status == "failed"
+    assert engine.replay("r").ok

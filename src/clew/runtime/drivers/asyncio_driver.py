@@ -21,7 +21,7 @@ from typing import Any
 
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
-from clew.errors import NodeError
+from clew.runtime.calls.cancellations import own_error
 from clew.runtime.calls.forgotten_await import RISKY, holds_coroutine
 from clew.runtime.calls.mutation_check import changed, error_of
 from clew.runtime.calls.scopes import Asking, Leaving
@@ -237,7 +237,7 @@ class AsyncioDriver:
         if issubclass(type(error), asyncio.CancelledError) and driver.cancelling() > self._cancelling:
             raise error
         if not was_interrupted:
-            session.raised(item, item.attempt, _own(item, error), started, duration)
+            session.raised(item, item.attempt, own_error(item, error), started, duration)
         elif not session.cancelled:
             session.expire(Timer("deadline", item, item.attempt, limit or 0.0))
 
@@ -330,7 +330,7 @@ class AsyncioDriver:
             except (Exception, asyncio.CancelledError, Asking, Leaving) as error:
                 if item.attempt == attempt and not session.cancelled:
                     self._tasks.pop(item, None)
-                    session.raised(item, attempt, _own(item, error), started, clock.monotonic() - began)
+                    session.raised(item, attempt, own_error(item, error), started, clock.monotonic() - began)
             else:
                 if item.attempt == attempt:
                     self._tasks.pop(item, None)
@@ -402,15 +402,3 @@ class AsyncioDriver:
             await asyncio.wait(tasks, timeout=5.0)
         if self._threads is not None:
             self._threads.shutdown()
-
-
-def _own(item: Item, error: BaseException) -> BaseException:
-    """Return the error of a node; turn a CancelledError that the engine did not cause into a NodeError."""
-    if not issubclass(type(error), asyncio.CancelledError):
-        return error
-    failure = NodeError(
-        f"node {item.node.name!r} at {item.path} raised CancelledError, but neither it nor the run was cancelled; "
-        f"catch the CancelledError of the task that it awaits"
-    )
-    failure.__cause__ = error
-    return failure

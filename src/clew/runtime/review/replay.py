@@ -161,7 +161,7 @@ class Replayer:
                 recorded = self._outcomes.get(item.path)
                 duration = recorded.duration if recorded is not None else _PATIENCE
                 self._recordings.patience = min(duration, _MOST_PATIENCE)
-                value = run_coroutine(partial(_awaited, value))
+                value = run_coroutine(partial(_awaited, item, value))
         except Asking as asking:
             return _CallResult(asking=asking)
         except Exception as error:
@@ -373,5 +373,16 @@ def _plain(decision: Any) -> Any:
     return [[c.target, dict(c.payload)] if isinstance(c, Send) else c for c in decision]
 
 
-async def _awaited(value: Any) -> Any:
-    return await value
+async def _awaited(item: Item, value: Any) -> Any:
+    """Await a node. A CancelledError that it raises itself is an error of the node."""
+    import asyncio
+
+    from clew.runtime.calls.cancellations import own_error  # it imports asyncio
+
+    try:
+        return await value
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise own_error(item, error) from error
