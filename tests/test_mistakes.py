@@ -375,7 +375,7 @@ def test_an_answer_to_no_question_and_a_question_without_answer(
         (
             lambda: GraphState([1]),
             StateError,
-            "GraphState: expected a mapping of names to values, got a list",
+            "GraphState: expected a mapping of names to values, got type list",
         ),
         (
             lambda: Graph([first]).invoke({"a": 1}),

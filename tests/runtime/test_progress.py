@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from clew.live import _Rendered
+from clew.live import _table
 from clew.runtime.events import Event
 from clew.runtime.progress import RunProgress
 
@@ -20,5 +20,5 @@ def test_ids_names_and_messages_are_shown_as_they_are(text: str) -> None:
     board.update(Event("item_started", text, 1, "", 0.0, {"node": text}))
     board.update(Event("item_failed", text, 1, "", 0.0, {"node": text, "error": ValueError(text)}))
     shown = io.StringIO()
-    Console(file=shown, force_terminal=False, width=200).print(_Rendered(board))
+    Console(file=shown, force_terminal=False, width=200).print(_table(board))
     assert shown.getvalue().count(text.replace("\x1b", "\\x1b")) == 3
