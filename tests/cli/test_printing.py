@@ -10,7 +10,7 @@ import pytest
 
 from clew import Engine, Graph, SQLiteStore, node
 from clew.cli.app import run_command
-from clew.cli.output import command, fitted, inline, json_text, printable
+from clew.cli.output import command, fitted, inline, json_text, printable, remember_option
 from tests.cli.command import Folder
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\n\x7f"
@@ -38,6 +38,7 @@ def test_lines_are_cut_to_columns() -> None:
 
 
 def test_a_command_can_be_copied_into_a_shell() -> None:
+    remember_option("--store", None)  # of a command that another test ran in this process
     assert command("resume", "monday") == "clew resume monday"
     assert command("resume", "a; rm -rf ~") == "clew resume 'a; rm -rf ~'"
 

