@@ -3,50 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import operator
-import threading
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 
-from clew import Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
+from clew import Engine, Graph, interrupt, node
 from clew.errors import GraphWarning, RunCancelledError, RunStateError, ThreadBusyError, UnknownValueError
+from clew.stores import Store
+from tests.runtime.chats import Chat, Gate, chat_gate
+from tests.store_fixtures import local_store
 
 ORDER = [str(number) for number in range(8)]
 
 
-class Chat(TypedDict, total=False):
-    messages: Annotated[list[str], operator.add]
-    ok: bool
+gate = chat_gate
 
 
-class Gate:
-    """Holds the turns that say "slow" until it opens."""
-
-    def __init__(self) -> None:
-        self.is_open = threading.Event()
-        self.is_reached = threading.Event()
+store = local_store
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.is_open.set()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path, gate: Gate) -> Iterator[Engine]:
+def engine(store: Store, gate: Gate) -> Iterator[Engine]:
     @node(output="messages")
     def reply(messages: list[str]) -> list[str]:
         if messages[-1] == "slow":
-            gate.is_reached.set()
-            assert gate.is_open.wait(30)
+            gate.pass_through()
         return []
 
-    store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
     with Engine(Graph([reply], state=Chat), store=store) as made:
         yield made
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import operator
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 
@@ -22,31 +21,10 @@ from clew.errors import (
     UnknownValueError,
 )
 from clew.stores import Store
+from tests.runtime.chats import Chat, Gate, chat_gate
 from tests.store_fixtures import local_store
 
-
-class Chat(TypedDict, total=False):
-    messages: Annotated[list[str], operator.add]
-    ok: bool
-
-
-class Gate:
-    """Lets a test hold the node `reply` while it answers "slow"."""
-
-    def __init__(self) -> None:
-        self.is_open = threading.Event()
-        self.is_reached = threading.Event()
-
-    def pass_through(self) -> None:
-        self.is_reached.set()
-        assert self.is_open.wait(30)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.is_open.set()
+gate = chat_gate
 
 
 store = local_store

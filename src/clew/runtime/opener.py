@@ -31,7 +31,7 @@ from clew.runtime.log.fingerprints import (
     warn_of_reducers,
 )
 from clew.runtime.log.graph_changes import accepted_changes, fill_defaults
-from clew.runtime.log.memory_repository import repository_of
+from clew.runtime.log.in_memory.repository import repository_of
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
 from clew.runtime.log.replacements import replacements

@@ -30,7 +30,7 @@ from clew.runtime.handles.follower import EventStream, Follower
 from clew.runtime.handles.given_answers import GivenAnswer, refusal_of
 from clew.runtime.handles.run_streams import RunStreams, StreamRequest
 from clew.runtime.inspection import RunInspection
-from clew.runtime.log.memory_reader import tail_of
+from clew.runtime.log.in_memory.reader import tail_of
 from clew.runtime.log.run_tail import RunTail
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult

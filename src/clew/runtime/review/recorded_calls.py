@@ -141,21 +141,14 @@ class ReplayHost(Host):
         is_async = item.node.mode in ("async", "async_generator")
         return (self._alater if is_async else self._child)(item, attempt, scope, graph, given, key)
 
-    async def _alater(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        graph: Graph,
-        given: dict[str, Any],
-        key: str | None,
-    ) -> RunResult:
+    async def _alater(self, item: Item, attempt: int, scope: Scope, graph: Graph, *request: Any) -> RunResult:
+        """Call `_child`. A child that had not ended when its node did is waited for in vain, as it was."""
         place = item.path + about(scope.place)
         is_asked = any(path.startswith(f"{place}/") for path in self._asked)
         if not is_asked and self._recordings.recorded(item, attempt, scope) is None:
             self._replay(place, self._children.find(self.run_id, place), graph)
             await self._recordings.call(item, attempt, scope, CHILD, _anever, (), {})
-        return self._child(item, attempt, scope, graph, given, key)
+        return self._child(item, attempt, scope, graph, *request)
 
     def _child(
         self,

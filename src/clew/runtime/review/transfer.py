@@ -28,9 +28,9 @@ from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.fingerprints import described
+from clew.runtime.log.in_memory.reader import reader_of
 from clew.runtime.log.integrity import Chains
 from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.memory_reader import reader_of
 from clew.runtime.log.records import with_epoch
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.run_log import RunLog, read_log

@@ -2,8 +2,7 @@
 
 The log of such a run consists of the records themselves, and its row holds the initial state and the graph. So nothing
 is decoded or verified, and a run is always read whole. Objects whose class was defined again are converted
-(``clew.state.redefined``). `reader_of` and `tail_of` choose between this and the reading of
-encoded runs (``clew.runtime.log.reader``); no other code distinguishes the two.
+(``clew.state.redefined``).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from clew.runtime.log.run_tail import RunTail
 from clew.runtime.log.writer import LogWriter
 from clew.state import GraphState, assemble, located
 from clew.state.redefined import renewal
-from clew.stores import LogEntry, RunRow, Statement, Store
+from clew.stores import LogEntry, RunRow, Store
 
 
 def reader_of(graph: Graph | None, store: Store, on_conflict: str) -> RunReader:
@@ -168,8 +167,7 @@ class _EntryCollector:
         *,
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
-        statements: Sequence[Statement] = (),
-        wait: bool = True,
+        **_: Any,
     ) -> None:
         """Add and drop entries; a log has no statements."""
         self.entries.update((entry.name, entry) for entry in entries)

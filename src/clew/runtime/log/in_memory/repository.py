@@ -1,8 +1,4 @@
-"""The repository for a store that keeps objects: rows and logs consist of objects, and runs have no owners.
-
-`repository_of` chooses between this and the repository of encoded runs, and with it between the readers and writers of
-the two; no other code distinguishes them.
-"""
+"""The repository of runs in memory."""
 
 from __future__ import annotations
 
@@ -13,9 +9,9 @@ from typing import Any
 from clew.engine.records import Failure
 from clew.graph import Graph
 from clew.runtime.log.codec import EntryDecoder
+from clew.runtime.log.in_memory.reader import MemoryReader
+from clew.runtime.log.in_memory.writer import MemoryWriter
 from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.memory_reader import MemoryReader
-from clew.runtime.log.memory_writer import MemoryWriter
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.snapshots import read_start
