@@ -818,6 +818,7 @@ def test_arrays_and_bytes_are_stored_as_they_are(tmp_path: Path) -> None:
     assert size < 1.15 * (2 * array.nbytes + len(content)) + 200_000
     with sqlite3.connect(path) as db:
         rows = [row for table in _tables(db) for row in db.execute(f'SELECT * FROM "{table}"')]
+    db.close()
     assert any(content in bytes(cell) for row in rows for cell in row if isinstance(cell, bytes))
 
 

@@ -1,0 +1,40 @@
+"""Tests close their SQLite connections: Python 3.13 blames whichever test is running when one is collected."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def unclosed(source: str) -> Iterator[int]:
+    """Yield the lines of functions that open a connection in a `with`, which only commits, and do not close it."""
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        text = ast.unparse(function)
+        for block in ast.walk(function):
+            for item in block.items if isinstance(block, ast.With) else ():
+                if ast.unparse(item.context_expr).startswith("sqlite3.connect("):
+                    name = "" if item.optional_vars is None else ast.unparse(item.optional_vars)
+                    if not name or f"{name}.close()" not in text:
+                        yield item.context_expr.lineno
+
+
+def test_the_rule_finds_a_connection() -> None:
+    assert list(unclosed("def f():\n  with sqlite3.connect(path) as db:\n    pass")) == [2]
+    assert not list(unclosed("def f():\n  with sqlite3.connect(path) as db:\n    pass\n  db.close()"))
+
+
+@pytest.mark.parametrize("folder", ["tests", "nl2sql/tests"])
+def test_connections_are_closed(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line in unclosed(path.read_text())
+    ]
+    assert not found
