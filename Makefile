@@ -14,6 +14,7 @@
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WORKERS ?= auto
+PARTS ?= 2
 VENV ?= .venv
 
 # Demo and tests start many processes; without bytecode each would compile the whole library again.
@@ -62,8 +63,8 @@ demo: $(VENV)/.installed ## a question across three databases; then a graph at w
 test: $(VENV)/.installed ## all tests but the slow campaigns
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
 
-test-all: $(VENV)/.installed ## all tests
-	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'slow or not slow' $(PYTEST_ARGS)
+test-all: $(VENV)/.installed ## all tests; PARTS=20 makes the campaigns ten times as long
+	@CLEW_CAMPAIGN_PARTS=$(PARTS) $(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'slow or not slow' $(PYTEST_ARGS)
 
 coverage: $(VENV)/.installed ## tests with branch coverage
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term $(PYTEST_ARGS)

@@ -19,6 +19,7 @@ from clew.errors import InputError, NodeTimeoutError
 from clew.graph.topology import links
 from clew.state import position_of
 from clew.testing import Stepper, random_order
+from tests.campaigns import PARTS
 from tests.engine.graphs import (
     RUN,
     Case,
@@ -209,10 +210,10 @@ def test_every_way_gives_the_chain_of_the_rules_on_harder_graphs(kind: str, part
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("kind", ["ordinary", *KINDS])
 def test_campaign(kind: str, part: int) -> None:
-    """32,000 graphs, none of which the normal run has seen."""
+    """200 graphs in each part, none of which the normal run has seen."""
     seeds = range(1_000_000 + part * 200, 1_000_000 + part * 200 + 200)
     check_counts(seeds, compare(seeds, KINDS.get(kind, Knobs())))
 
@@ -278,7 +279,7 @@ def test_what_was_done_on_a_refused_update_is_not_gone_on_with(part: int) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", PARTS)
 def test_campaign_of_refusals(part: int) -> None:
     seeds = range(2_000_000 + part * 300, 2_000_000 + part * 300 + 300)
     assert compare_refused(seeds)["refused in a row"] > 5

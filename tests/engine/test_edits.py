@@ -17,6 +17,7 @@ from clew import Overwrite
 from clew.errors import ConflictError, InputError
 from clew.state import position_of
 from clew.testing import Stepper, random_order
+from tests.campaigns import PARTS
 from tests.engine.graphs import MAX_STEPS, RUN, Case, Played, Skipped, _answered, cases, expected_chain
 from tests.engine.test_against_reference import DENSE, JOINED, SENDING, TROUBLED, WIDE, WINDING, pending
 from tests.reference.generate import Knobs
@@ -119,7 +120,7 @@ def test_a_changed_run_continues_by_the_rules(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_campaign_of_edits(kind: str, part: int) -> None:
     compare(range(4_000_000 + part * 300, 4_000_000 + part * 300 + 300), KINDS[kind])

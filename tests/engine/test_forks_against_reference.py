@@ -15,6 +15,7 @@ import pytest
 
 from clew.state import GraphState
 from clew.testing import random_order
+from tests.campaigns import PARTS
 from tests.engine.graphs import Case, Played, Skipped, cases, expected_chain, play, without_context
 from tests.engine.test_against_reference import DENSE, JOINED, SENDING, WINDING, pending
 from tests.reference.generate import Knobs
@@ -107,9 +108,9 @@ def test_a_fork_goes_on_as_the_rules_say(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_campaign_of_forks(kind: str, part: int) -> None:
-    """Some 10,000 forks."""
+    """Some 200 forks in each part."""
     seeds = range(3_000_000 + part * 150, 3_000_000 + part * 150 + 150)
     assert compare(seeds, KINDS[kind])["forks"] > 120

@@ -12,6 +12,7 @@ from clew import Graph, node
 from clew.errors import InputError
 from clew.runtime import Engine, RunResult
 from clew.testing import Stepper, random_order
+from tests.campaigns import PARTS
 from tests.engine.graphs import RUN, Case, Played, Skipped, cases, play
 from tests.engine.test_against_reference import KINDS, check
 from tests.reference.generate import Knobs
@@ -98,7 +99,7 @@ def test_a_run_pauses_where_it_was_asked_to_and_nowhere_else(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("kind", ["ordinary", *KINDS])
 def test_campaign_of_stops(kind: str, part: int) -> None:
     compare(range(3_000_000 + part * 100, 3_000_000 + part * 100 + 100), KINDS.get(kind, Knobs()))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clew.incremental import freshness, persistence, pull_plan
+from tests.campaigns import PARTS
 from tests.incremental.test_campaign import walk
 from tests.incremental.test_oracle_async import drive
 
@@ -40,7 +41,7 @@ def test_pulls_beside_each_other(seed: int, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", PARTS)
 def test_many_walks(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(part * len(SIZES), (part + 1) * len(SIZES)):
         shrink(monkeypatch, seed)

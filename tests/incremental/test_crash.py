@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from clew.errors import InvalidNodeError
+from tests.campaigns import PARTS
 from tests.incremental.oracle import FRESH, Model
 from tests.incremental.oracle_child import Ended, Nursery, Task
 from tests.incremental.oracle_pair import KINDS, Operation, Pair, an_operation, spoken
@@ -148,7 +149,7 @@ def test_killed_at_a_statement(seed: int, nursery: Nursery, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", PARTS)
 def test_killed_everywhere(part: int, nursery: Nursery, tmp_path: Path) -> None:
     """One world, and a kill at every statement of its life; then many worlds at random times."""
     kills = 0

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from clew import DependencyGraph, schema
+from tests.campaigns import PARTS
 from tests.incremental.oracle import FRESH
 from tests.incremental.oracle_pair import VALUES, Broken, spoken
 from tests.incremental.oracle_worlds import Node, Rule, World, a_world, behave, same
@@ -230,7 +231,7 @@ def test_pulls_beside_each_other(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 def test_many_orders(part: int, tmp_path: Path) -> None:
     for seed in range(1000 + part * 100, 1100 + part * 100):
         drive(seed, tmp_path / f"{seed}.db" if seed % 2 else None)

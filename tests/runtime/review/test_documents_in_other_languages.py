@@ -19,6 +19,7 @@ import pytest
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
 from clew.errors import CheckpointError
 from clew.runtime.review.document_format import digest_of, normal
+from tests.campaigns import PARTS
 from tests.runtime.review.test_transfer import graph as wide_graph
 from tests.runtime.review.test_transfer import waiting
 
@@ -351,7 +352,7 @@ def test_some_mutations(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", PARTS)
 def test_many_mutations(tmp_path: Path, part: int) -> None:
     try_mutations(tmp_path, range(10_000 * (part + 1), 10_000 * (part + 1) + 5_000))
 
