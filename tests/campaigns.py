@@ -1,4 +1,4 @@
-"""The size of the campaigns: `make test-all` runs two parts of each, ``make test-all PARTS=20`` ten times as many.
+"""The size of the campaigns: `make test-all` runs two parts of most, ``make test-all PARTS=20`` ten times as many.
 
 A part is a range of seeds that no other part has. Two parts of all campaigns take about half an hour on two cores; a
 campaign that nobody has time for finds nothing.
