@@ -69,6 +69,9 @@ note that names the node and its bindings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+
 
 class ClewError(Exception):
     """The root of all errors of this library."""
@@ -236,14 +239,27 @@ class InputError(RunError):
 
 
 class UnknownRunError(RunError, KeyError):
-    """A run, step or label does not exist. `nearest` has the ids of runs with similar names."""
+    """A run, step or label does not exist. `nearest` has the ids of runs with similar names.
 
-    def __init__(self, message: str = "", *, nearest: tuple[str, ...] = ()) -> None:
+    Similar names are sought on first use, because most callers catch the error and never print it."""
+
+    def __init__(self, message: str = "", *, run_id: str = "", recent: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.nearest = nearest
+        self._run_id = run_id
+        self._recent = recent
+
+    @cached_property
+    def nearest(self) -> tuple[str, ...]:
+        from difflib import get_close_matches
+
+        return tuple(get_close_matches(self._run_id, self._recent))
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        message = str(self.args[0]) if self.args else ""
+        if not self._run_id:
+            return message
+        near = " or ".join(map(repr, self.nearest))
+        return f"{message}; did you mean {near}?" if near else f"{message}; list runs with engine.runs()"
 
 
 class RunExistsError(RunError):

@@ -20,7 +20,8 @@ def exists(run_id: str) -> str:
     )
 
 
-RECENT = "SELECT run_id FROM runs ORDER BY id DESC LIMIT 500"
+MOST_RECENT = 100
+RECENT = f"SELECT run_id FROM runs ORDER BY id DESC LIMIT {MOST_RECENT}"
 """The runs among which `unknown` looks for similar names; the limit keeps an unknown id cheap in a large store."""
 
 
@@ -31,12 +32,10 @@ def moved(thread: str, head: str | None) -> str:
 
 
 def unknown(run_id: str, recent: Iterable[Sequence[str]] = ()) -> UnknownRunError:
-    """Return the error for a run that does not exist, with the most similar of the rows `recent`."""
-    from difflib import get_close_matches  # only needed for errors
-
-    near = tuple(get_close_matches(str(run_id), [row[0] for row in recent]))
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "list runs with engine.runs()"
-    return UnknownRunError(f"run {run_id!r} does not exist; {hint}", nearest=near)
+    """Return the error for a run that does not exist; it suggests similar ids among the rows `recent`."""
+    return UnknownRunError(
+        f"run {run_id!r} does not exist", run_id=str(run_id), recent=[row[0] for row in recent]
+    )
 
 
 def owned(run_id: str, owner: str, expires_in: float) -> str:

@@ -26,6 +26,7 @@ from clew.errors import (
 )
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import (
+    MOST_RECENT,
     NO_DATABASE,
     conflict,
     exists,
@@ -178,7 +179,7 @@ class MemoryStore:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise unknown(run_id, ((known,) for known in islice(reversed(self._runs), 500))) from None
+            raise unknown(run_id, ((known,) for known in islice(reversed(self._runs), MOST_RECENT))) from None
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raise UnknownRunError if it does not exist."""
