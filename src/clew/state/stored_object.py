@@ -13,8 +13,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from clew.state.libraries import BY_TAG, format_of
@@ -35,19 +36,33 @@ def holds_stored(*groups: Iterable[Any]) -> bool:
     return _have_been_made and any(find_stored(value) is not None for group in groups for value in group)
 
 
+_CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
+
+
 def find_stored(value: Any) -> StoredObject | None:
-    """Return the first stored object in a value or its containers, or None."""
-    kind = type(value)
+    """Return the first stored object in a value or its containers, or None. Search each container once, in a loop:
+    values in memory may be cyclic, deep, or share their parts."""
     if isinstance(value, StoredObject):
         return value
-    if kind is dict:
-        return next(
-            (found for pair in value.items() for part in pair if (found := find_stored(part)) is not None),
-            None,
-        )
-    if kind in (list, tuple, set, frozenset):
-        return next((found for item in value if (found := find_stored(item)) is not None), None)
+    if type(value) not in _CONTAINERS:
+        return None
+    seen = {id(value)}
+    pending = [_parts(value)]
+    while pending:
+        for part in pending[-1]:
+            if isinstance(part, StoredObject):
+                return part
+            if type(part) in _CONTAINERS and id(part) not in seen:
+                seen.add(id(part))
+                pending.append(_parts(part))
+                break
+        else:
+            pending.pop()
     return None
+
+
+def _parts(container: Any) -> Iterator[Any]:
+    return iter(container) if type(container) is not dict else chain.from_iterable(container.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
