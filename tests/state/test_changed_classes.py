@@ -289,10 +289,7 @@ class TestHooksThatRaise:
         factory = dataclasses.make_dataclass("F", [("x", int, field(default_factory=self.fail))])
 
         class Strict(msgspec.Struct):
-            x: int = 0
-
-            def __post_init__(self) -> None:
-                raise OSError("no")
+            x: int = msgspec.field(default_factory=self.fail)
 
         class Model(pydantic.BaseModel):
             x: int = pydantic.Field(default_factory=self.fail)

@@ -6,7 +6,7 @@ of the member, a flag as its value.
 Rules:
 
 - Building an instance never validates and never runs ``__post_init__``, because the instance was validated before it
-  was stored. msgspec structs are an exception: they cannot be created otherwise.
+  was stored.
 - Classes change. A new field takes its default; without a default the instance cannot be built. A field that no longer
   exists is dropped and reported. A dataclass may also become a pydantic model, because both are stored as fields.
 """
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from clew.state.blank_structs import blank_copies
 from clew.state.stored_object import UNSET, StoredObject
 
 Default = Callable[[dict[str, Any]], Any]  # takes the fields before it
@@ -102,12 +103,16 @@ def _named_tuple(cls: Any) -> Functions:
 def _struct(cls: type[msgspec.Struct]) -> Functions:
     fields = msgspec.structs.fields(cls)
     names = tuple(field.name for field in fields)
-    defaults = {field.name: _no_default for field in fields if not field.required}
+    defaults: dict[str, Default] = {}
+    for field in fields:
+        if field.default is not msgspec.NODEFAULT:
+            defaults[field.name] = _constant(field.default)
+        elif field.default_factory is not msgspec.NODEFAULT:
+            defaults[field.name] = _made(field.default_factory)
+    make = blank_copies(cls) if hasattr(cls, "__post_init__") else cls
 
     def put_together(parts: Any, lost: list[str]) -> Any:
-        # The struct fills in its own defaults.
-        complete = _complete(parts, names, defaults, lost)
-        return cls(**{name: value for name, value in complete.items() if value is not msgspec.NODEFAULT})
+        return make(**_complete(parts, names, defaults, lost))
 
     return Functions(_fields_of(names), put_together)
 
@@ -236,6 +241,3 @@ def _constant(value: Any) -> Default:
 
 def _made(factory: Callable[[], Any]) -> Default:
     return lambda before: factory()
-
-
-_no_default = _constant(msgspec.NODEFAULT)
