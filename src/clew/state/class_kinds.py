@@ -141,6 +141,7 @@ _UNSET, _EXTRA, _PRIVATE = UNSET, "_extra", "_private"
 
 
 def _pydantic_model(cls: Any) -> Functions:
+    is_root = issubclass(cls, sys.modules["pydantic"].RootModel)  # keeps private attributes among its fields
     fields: Mapping[str, Any] = cls.model_fields
     names = tuple(fields)
     defaults = {name: _model_default(field) for name, field in fields.items() if not field.is_required()}
@@ -148,14 +149,15 @@ def _pydantic_model(cls: Any) -> Functions:
     def take_apart(model: Any) -> dict[str, Any]:
         inside = model.__getstate__()
         parts = {name: inside["__dict__"][name] for name in names}
-        extra = inside["__pydantic_extra__"] or {}
+        extra = inside.get("__pydantic_extra__") or {}
         unset = {*names, *extra} - inside["__pydantic_fields_set__"]
         if unset:
             parts[_UNSET] = sorted(unset)
         if extra:
             parts[_EXTRA] = extra
-        if inside["__pydantic_private__"]:
-            parts[_PRIVATE] = inside["__pydantic_private__"]
+        private = (inside["__dict__"] if is_root else inside).get("__pydantic_private__")
+        if private:
+            parts[_PRIVATE] = private
         return parts
 
     def put_together(parts: Any, lost: list[str]) -> Any:
@@ -168,13 +170,16 @@ def _pydantic_model(cls: Any) -> Functions:
             lost.extend(extra)
             extra = {}
         complete = _complete(stored, names, defaults, lost)
+        attributes = _private(cls, private, complete, lost)
+        if is_root and attributes is not None:
+            complete["__pydantic_private__"] = attributes
         model = cls.__new__(cls)
         model.__setstate__(
             {
                 "__dict__": complete,
                 "__pydantic_fields_set__": ({*names} & {*stored} | {*extra}) - unset,
                 "__pydantic_extra__": extra if cls.model_config.get("extra") == "allow" else None,
-                "__pydantic_private__": _private(cls, private, complete, lost),
+                "__pydantic_private__": attributes,
             }
         )
         return model
