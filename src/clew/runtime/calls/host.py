@@ -1,6 +1,7 @@
 """A host calls node functions and implements their contexts. A session is a host, and so is a replay.
 
-This module has the part that both share: calling a node function and collecting the chunks of a generator.
+This module has the part that both share: calling a node function and collecting the chunks of a generator. No thread
+can be stopped, but a sync generator is closed at its next `yield` after its attempt has ended.
 """
 
 from __future__ import annotations
@@ -99,6 +100,10 @@ class Host:
             f"do not catch this exception"
         )
 
+    def is_over(self, item: Item, attempt: int) -> bool:
+        """Return whether an attempt has ended before its node. In a plain host, none does."""
+        return False
+
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
         """Take statements of `ctx.transaction`; a plain host discards them."""
 
@@ -131,10 +136,11 @@ class Host:
         if mode == "async":
             return guard.start(func, *args, **kwargs)
         if mode == "generator":
-            return guard.call(lambda: self._chunks(item, func(*args, **kwargs)))
+            assert context is not None
+            return guard.call(lambda: self._chunks(item, context.attempt, func(*args, **kwargs)))
         return guard.start(lambda: self._async_chunks(item, func(*args, **kwargs)))
 
-    def _chunks(self, item: Item, generator: Any) -> Any:
+    def _chunks(self, item: Item, attempt: int, generator: Any) -> Any:
         chunks: list[Any] = []
         while True:
             try:
@@ -143,6 +149,10 @@ class Host:
                 return chunks if stop.value is None else stop.value
             chunks.append(chunk)
             self.send_event("chunk", item, chunk=chunk)
+            if self.is_over(item, attempt):
+                leaving = self.leave(item, attempt)
+                generator.close()  # runs its `finally`; what that raises is discarded, because the attempt is left
+                raise leaving
 
     async def _async_chunks(self, item: Item, generator: Any) -> Any:
         chunks: list[Any] = []

@@ -204,6 +204,10 @@ class Session(TimedHost):
             self._left |= {(item, attempt)}
         return super().leave(item, attempt)
 
+    def is_over(self, item: Item, attempt: int) -> bool:
+        """Return whether an attempt has ended before its node: it timed out, or the run was cancelled or lost."""
+        return self.cancelled or self.lost is not None or not item.live or item.attempt != attempt
+
     def before_effects(self, item: Item) -> tuple[Any, ...]:
         """Make earlier records durable and resolve ambiguous calls before a node with side effects is called.
 
