@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
@@ -284,6 +284,39 @@ def test_an_import_inside_a_function_is_listed() -> None:
     names: dict[str, Any] = {"__name__": "mine.flow"}
     exec("def f(q):\n    from mine.prompts import P\n    import json\n    return P", names)
     assert code_hash(names["f"]).unhashed == ("mine.prompts (imported inside f)",)
+
+
+@pytest.mark.parametrize(
+    "expression, unhashed",
+    [
+        ("getattr(prompts, q)", ("prompts (module)",)),
+        ("vars(prompts)[q]", ("prompts (module)",)),
+        ("prompts.__dict__[q]", ("prompts (module)",)),
+        ("getattr(package.prompts, q)", ("package.prompts (module)",)),
+        ("(lambda: getattr(prompts, q))()", ("prompts (module)",)),
+        ("helper(prompts, q)", ("prompts (module)",)),
+        ("globals()[q]", ("globals()",)),
+        ("eval(q)", ("eval()",)),
+        ("prompts.EN + package.prompts.EN", ()),
+        ("getattr(json, q), getattr(q, 'upper'), vars(json)", ()),
+    ],
+)
+def test_a_module_value_with_a_computed_name_is_listed(expression: str, unhashed: tuple[str, ...]) -> None:
+    prompts, package = ModuleType("mine.prompts"), ModuleType("mine")
+    prompts.EN = "hello"  # type: ignore[attr-defined]
+    package.prompts = prompts  # type: ignore[attr-defined]
+    names: dict[str, Any] = {"__name__": "mine.flow", "json": json, "prompts": prompts, "package": package}
+    exec(f"def helper(module, q): return getattr(module, q)\ndef f(q): return {expression}", names)
+    assert code_hash(names["f"]).unhashed == unhashed
+
+
+def test_a_module_in_a_closure_is_listed() -> None:
+    held = ModuleType(__name__)
+
+    def f(q: str) -> Any:
+        return getattr(held, q)
+
+    assert code_hash(f).unhashed == ("held (module)",)
 
 
 def test_a_library_is_not_followed() -> None:

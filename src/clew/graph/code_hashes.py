@@ -18,8 +18,8 @@ The hash does not cover line numbers, docstrings, comments, annotations of funct
 the same in every process, and depends on the Python version, because instructions do.
 
 What cannot be hashed counts by its class, and is listed in `CodeHash.unhashed`: mutable module values (lists, dicts,
-clients), modules that are imported inside a function, and the user's code in other packages. A global that the function
-itself assigns is a variable, and not covered.
+clients), modules that are imported inside a function or used as a value (``getattr(prompts, name)``), ``globals()``,
+and the user's code in other packages. A global that the function itself assigns is a variable, and not covered.
 
 A `CodeHash` remembers what it has read. `is_current` compares identities, so a notebook that assigns a module value
 again gets a new hash, and all others pay a few dict lookups.
@@ -73,6 +73,7 @@ _IMMUTABLE = (
     *(types.MappingProxyType, types.ModuleType),
 )
 _MUTABLE = (list, dict, set, bytearray)
+_BY_COMPUTED_NAME = frozenset({"globals()", "eval()", "exec()"})
 
 
 Read = tuple[Mapping[str, Any], str, Any]
@@ -223,11 +224,11 @@ class _Hashing:
             value, path = names.get(name, MISSING), name
             self.reads.append((names, name, value))
             if value is MISSING and hasattr(builtins, name):
+                self.unhashed.update({f"{name}()"} & _BY_COMPUTED_NAME)
                 continue
-            while attributes and isinstance(value, types.ModuleType):
+            while attributes and attributes[0] != "__dict__" and isinstance(value, types.ModuleType):
                 within = vars(value)
                 if not self._package.has(value.__name__, within):
-                    self._note_left_out(value.__name__, path)
                     break
                 attribute = attributes.pop(0)
                 value, path = within.get(attribute, MISSING), f"{path}.{attribute}"
@@ -306,6 +307,9 @@ class _Hashing:
         elif isinstance(value, types.MappingProxyType):
             yield from (b"mapping", *self._unordered(value.items(), name))
         elif isinstance(value, types.ModuleType):
+            if self._package.has(value.__name__, vars(value)):  # as in getattr(prompts, name)
+                self.unhashed.add(f"{name} (module)")
+            self._note_left_out(value.__name__, name)
             yield value.__name__.encode()
         elif kind is range or _comes_from(kind, _BY_TEXT):
             yield from (kind.__qualname__.encode(), repr(value).encode())
