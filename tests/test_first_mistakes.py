@@ -34,6 +34,7 @@ from clew.errors import (
     InputError,
     OutputError,
     RunStateError,
+    StoreUnavailableError,
     UnknownRunError,
 )
 from clew.explore import Check, check_graph
@@ -350,3 +351,34 @@ def test_a_fork_that_replaces_a_reduced_value_warns() -> None:
         forked = engine.fork("r", step=0, values={"log": Overwrite([7])}, run_id="f")
         assert (old, forked["log"]) == ([0], [7, 1])
         assert engine.state("f", 0).get("log") == [7]
+
+
+def test_a_name_or_a_list_in_the_place_of_a_node():
+    for wrong in ("first", ["first"], (1,)):
+        with pytest.raises(GraphError, match=r"expected a node.*Graph\(\[f, g\]\)"):
+            Graph([wrong])  # type: ignore[list-item]
+
+
+def test_a_lambda_with_a_parameter_self_is_no_method():
+    for function in (lambda self: self, lambda cls: cls):
+        with pytest.raises(GraphError, match="rename the parameter") as caught:
+            node(output="y", name="n")(function)
+        assert "None" not in str(caught.value)
+
+
+def test_a_folder_in_the_place_of_a_store(tmp_path: Path):
+    with pytest.raises(StoreUnavailableError, match=r"folder.*runs\.db"):
+        Engine(Graph([node(output="y", name="n")(lambda x: x)]), store=tmp_path)
+
+
+def test_both_answer_and_answers():
+    @interrupt(output="ok")
+    def ask(x: int) -> str:
+        return "ok?"
+
+    engine = Engine(Graph([ask]))
+    engine.run({"x": 1}, run_id="r")
+    with pytest.raises(RunStateError, match="answer= and answers=") as caught:
+        engine.resume("r", answer=1, answers={"ask#0": 1})
+    assert "several" not in str(caught.value)
+    assert engine.resume("r", answer=1)["ok"] == 1

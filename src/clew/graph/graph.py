@@ -353,6 +353,10 @@ def _nodes(given: Iterable[Any], schema: type | None) -> dict[str, Node]:
         raise GraphError(f"Graph: expected a list of nodes, got {given!r}; write Graph([...]).")
     nodes: dict[str, Node] = {}
     for item in given:
+        if isinstance(item, (str, list, tuple)):
+            raise GraphError(
+                f"Graph: expected a node, a function or a graph, got {item!r}; write Graph([f, g])."
+            )
         node = item.as_node() if isinstance(item, Graph) else as_node(item)
         if node.name in nodes:
             raise GraphError(f"two nodes have the name {node.name!r}; change one with rename(name=...).")

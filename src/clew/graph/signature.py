@@ -82,9 +82,14 @@ def read_params(func: Callable[..., Any], where: str) -> tuple[Param, ...]:
     fixed = func.keywords if isinstance(func, partial) else {}
     found = [p for p in _signature(func, where).parameters.values() if p.name not in fixed]
     if found and found[0].name in ("self", "cls") and found[0].kind is not found[0].KEYWORD_ONLY:
+        name = name_of_function(func)
+        if name is None:
+            raise GraphError(
+                f"{where}: {found[0].name!r} is the name for the object of a method; rename the parameter."
+            )
         raise GraphError(
             f"{where}: it is a method that is not bound to an object, so nothing provides {found[0].name!r}; remove "
-            f"the decorator and make a node of the bound method, node(obj.{name_of_function(func)}), or use a function."
+            f"the decorator and make a node of the bound method, node(obj.{name}), or use a function."
         )
     hints = _hints(func)
     return tuple(_param(p, hints.get(p.name, inspect.Parameter.empty), where) for p in found)

@@ -107,6 +107,11 @@ class RunLog(msgspec.Struct):
                 )
             if not asked:
                 raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")
+            if answers:
+                raise RunStateError(
+                    f"run {run!r}: answer= and answers= were both given; give answer= for a single question, or "
+                    f"answers={{path: ...}} for all; it asks: {open_questions}"
+                )
             raise RunStateError(
                 f"run {run!r} asks several questions ({open_questions}); answer with "
                 f"engine.resume({run!r}, answers={{path: ...}})"

@@ -111,6 +111,10 @@ def _is_writable(path: Path) -> bool:
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
     """Open a file, create it if it does not exist, and migrate it to the current format."""
+    if path.is_dir():
+        raise StoreUnavailableError(
+            f"cannot open {path}: it is a folder; name a file in it, such as {path / 'runs.db'}"
+        )
     if path.exists() and not _is_writable(path):
         return _open_to_read(path, timeout)
     try:
