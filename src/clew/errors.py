@@ -69,8 +69,7 @@ note that names the node and its bindings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+import functools
 
 
 class ClewError(Exception):
@@ -243,12 +242,12 @@ class UnknownRunError(RunError, KeyError):
 
     Similar names are sought on first use, because most callers catch the error and never print it."""
 
-    def __init__(self, message: str = "", *, run_id: str = "", recent: Sequence[str] = ()) -> None:
+    def __init__(self, message: str = "", *, run_id: str = "", recent: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self._run_id = run_id
         self._recent = recent
 
-    @cached_property
+    @functools.cached_property
     def nearest(self) -> tuple[str, ...]:
         from difflib import get_close_matches
 

@@ -25,7 +25,7 @@ class _WithoutHooks:
     __slots__ = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Do nothing: the subclass is none of the program."""
+        """Do nothing: the program does not know the subclass."""
 
     def __post_init__(self) -> None:
         """Do nothing."""

@@ -64,7 +64,7 @@ def test_an_unknown_id_is_compared_with_a_limited_number(store: Store, compared:
 
 
 def test_the_error_can_be_pickled():
-    error = UnknownRunError("run 'ab1' does not exist", run_id="ab1", recent=["ab2", "zz"])
+    error = UnknownRunError("run 'ab1' does not exist", run_id="ab1", recent=("ab2", "zz"))
     again = pickle.loads(pickle.dumps(error))
     assert again.nearest == error.nearest == ("ab2",)
     assert str(again) == str(error)
