@@ -119,6 +119,12 @@ def test_a_changed_run_continues_by_the_rules(kind: str) -> None:
     assert counts["as node"] > 15, counts
 
 
+@pytest.mark.parametrize("kind, seed", [("dense", 4_000_435), ("joined", 4_000_435), ("sending", 4_000_577)])
+def test_a_finished_item_with_a_cutoff_is_compared_with_a_changed_value(kind: str, seed: int) -> None:
+    """The step by hand writes what a finished item had written, so the item no longer changes the value."""
+    assert compare(range(seed, seed + 1), KINDS[kind])["runs"] == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("kind", KINDS)

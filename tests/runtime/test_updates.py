@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from clew import END, Context, Engine, Graph, Send, SQLiteStore, ifelse, interrupt, node, route
+from clew import END, Command, Context, Engine, Graph, Send, SQLiteStore, ifelse, interrupt, node, route
 from clew.errors import GraphWarning, InputError, RunStateError, UnknownRunError
 from clew.state import position_of
 from clew.stores import Store
@@ -401,3 +401,64 @@ def test_the_finished_items_of_a_failed_fan_out_stay(store: Store) -> None:
     assert engine.why("r", "rows").node == "load"
     with pytest.warns(GraphWarning):
         assert engine.rerun("r", check=False).status == "failed"
+
+
+class Seen(TypedDict, total=False):
+    items: list[int]
+    rows: Annotated[list[int], operator.add]
+    last: int
+    seen: int
+
+
+@node(output=("rows", "last"))
+def read_row(item: int) -> Command:
+    if item == 2:
+        raise ValueError(item)
+    return Command(update={"rows": [item], "last": item})
+
+
+@route(targets=["read_row"])
+def each_row(items: list[int]) -> list[Send]:
+    return [Send("read_row", {"item": item}) for item in items]
+
+
+@node(output="seen", after="each_row", eager=True)
+def look(last: int = 0) -> int:
+    CALLS.append(f"look {last}")
+    return last
+
+
+def test_a_finished_item_that_reads_what_the_step_took_over_runs_again(store: Store) -> None:
+    engine = Engine(Graph([each_row, read_row, look], state=Seen, name="seen"), store=store)
+    assert engine.run({"items": [1, 2]}, run_id="r", check=False).status == "failed"
+    assert CALLS == ["look 0"]
+    result = engine.update("r", {"rows": [20]}, as_node="read_row")
+    assert (result["last"], dict(result.provisional)) == (1, {})
+    result = Engine(engine.graph, store=store).resume("r")
+    assert (result["seen"], CALLS) == (1, ["look 0", "look 1"])
+    assert engine.replay("r").ok
+
+
+@node(output="level", cutoff=True)
+def measure(sensor: int) -> int:
+    CALLS.append("measure")
+    return 7
+
+
+@interrupt(output="agreed")
+def agree(sensor: int) -> str:
+    return "agreed?"
+
+
+@pytest.mark.parametrize("level, measured", [(7, 1), (8, 2)])
+def test_a_finished_item_with_a_cutoff_is_compared_with_the_written_value(
+    store: Store, level: int, measured: int
+) -> None:
+    """7 by hand is what the item returns, so the item changes nothing."""
+    engine = Engine(Graph([measure, agree], name="levels"), store=store)
+    assert engine.run({"sensor": 1}, run_id="r").status == "waiting"
+    assert engine.update("r", {"level": level}).status == "paused"
+    result = Engine(engine.graph, store=store).resume("r", answer=True)
+    assert (result.status, result["level"], result.state.versions["level"]) == ("completed", 7, measured)
+    assert CALLS == ["measure", "measure"]
+    assert engine.replay("r").ok

@@ -10,7 +10,8 @@ finished ones too. The outcome by hand stands for the others, at the place of th
 
 Work that was open when the step was made keeps its results only if they are still those that the run would produce:
 
-- An item of the first open step keeps its result if it reads no written value, and runs in the next step as planned.
+- An item of the first open step keeps its result if it reads no written value, compares no output with one (cutoff),
+  and runs in the next step as planned. The written values are those of all outcomes of the step.
 - Lookahead of later steps keeps its result if neither the step nor an item that lost its result can affect it.
 
 Everything else of the open steps is withdrawn with its questions. Recorded calls stay.
@@ -117,20 +118,22 @@ def _decision(
         raise InputError(f"update: {error}") from error
 
 
-def withdrawn_nodes(machine: Machine, after: WorkingState, outcome: Outcome) -> dict[str, int]:
+def withdrawn_nodes(machine: Machine, after: WorkingState, outcomes: Sequence[Outcome]) -> dict[str, int]:
     """Return the nodes whose open items are withdrawn, each from a visit on.
 
-    `machine` stands before the step by hand, with prior work applied; `after` is the working state after the step.
+    `machine` stands before the step by hand, with prior work applied; `after` is the working state after the step, and
+    `outcomes` are those of the step.
     """
     root = machine.root
     before, program = root.working_state, root.program
     first = root.open_steps[0].batches if root.open_steps else {}
     ready = set(program.ready(after.due, after.wakes))
     touched = 0
-    for name in outcome.update:
-        touched |= program.readers(name)
-    if outcome.node:
-        touched |= 1 << program.index[outcome.node]
+    for outcome in outcomes:
+        for name in outcome.update:
+            touched |= program.readers(name) | _comparing(program, name)
+        if outcome.node:
+            touched |= 1 << program.index[outcome.node]
     for node in range(len(program.names)):
         is_kept = node in ready and after.sends.get(node) == before.sends.get(node)
         if node in first:
@@ -145,6 +148,15 @@ def withdrawn_nodes(machine: Machine, after: WorkingState, outcome: Outcome) -> 
             found[name] = after.visits[node]
         elif reach & touched:
             found[name] = after.visits[node] + (node in first)
+    return found
+
+
+def _comparing(program: Program, value: str) -> int:
+    """Return the mask of the nodes whose cutoff compares their output with this value."""
+    found = 0
+    for number, node in enumerate(program.nodes):
+        compares = node.cutoff is not None and value in node.outputs and value not in program.reducers
+        found |= compares << number
     return found
 
 

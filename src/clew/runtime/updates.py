@@ -100,7 +100,7 @@ def _records(
         raise InputError(
             f"update: the reducer of {failure.value!r} rejects the value: {failure.error}"
         ) from failure.error
-    later = edits.withdrawn_nodes(machine, after, outcome)
+    later = edits.withdrawn_nodes(machine, after, outcomes)
     gone, begun = machine.forget(machine.root, later)
     asked = [path[len(prefix) :] for path in log.asked if path.startswith(prefix)]
     withdrawn = [_item_of(path) for path in asked if _is_withdrawn(path, later)]
