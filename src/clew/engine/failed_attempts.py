@@ -3,6 +3,9 @@
 In this order: a retry, if the policy of the node allows one; the rescue function, if the node has one; otherwise the
 failure is confined to the descendants of the node (``on_error="continue"``), or it stops the frame.
 
+A subgraph item that stops its frame passes its failures and open questions on to that frame. Otherwise its questions
+are withdrawn: another attempt asks again.
+
 A rescue is the same item with another function and the next attempt number, so that a late result of the node is
 recognized. The number does not count as an attempt: the outcome has that of the node's last one. If the process dies
 during a rescue, the resumed run makes the last attempt again. An error of the rescue fails the item; the error of the
@@ -14,15 +17,15 @@ retry would see different inputs. A rescue also leaves alone cancellations and i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from clew.engine import frame_lifecycle
-from clew.engine.frame import Item
+from clew.engine.frame import Frame, Item
 from clew.engine.options import stream
-from clew.engine.records import Failure, Outcome, Retry
+from clew.engine.records import Outcome, Question, Retry, Withdrawn
 from clew.error_text import add_note, line_of, native, set_native
 from clew.errors import (
     AmbiguousCallError,
@@ -34,6 +37,7 @@ from clew.errors import (
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
+    from clew.engine.options import Order
     from clew.graph import RetryPolicy
 
 _FINAL = (AmbiguousCallError, EncodeError, MutationError)
@@ -48,20 +52,25 @@ def give_up(
     duration: float,
     *,
     retry: bool,
-    inside: Sequence[Failure],
+    inside: Sequence[Frame],
 ) -> None:
-    """Schedule a retry after a failed attempt, or record the failure; `inside` are those within a subgraph item."""
+    """Schedule a retry after a failed attempt, or record the failure; `inside` are the frames of a subgraph item."""
     if machine.options.listening:
         machine.notify("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
     if item.node.kind == "rescue":
         _add_context(error, item.failures[0].error)
+    asked = {
+        order: each for frame in inside for f in frame.with_inner() for order, each in f.questions.items()
+    }
     policy = _policy_for(item, error) if retry else None
     if policy is not None and item.attempt + 1 < policy.max_attempts:
+        _withdraw(machine, item, asked)
         _retry(machine, item, error, policy)
         return
-    failures = frame_lifecycle.failures_inside(item, inside)
+    failures = frame_lifecycle.failures_inside(item, frame_lifecycle.failures_of_all(inside))
     rescuer = item.node.rescuer
     if rescuer is not None and isinstance(error, Exception) and not issubclass(type(error), _NOT_RESCUED):
+        _withdraw(machine, item, asked)
         found = failures or (frame_lifecycle.failure_at(item, error),)
         item.failures = tuple(msgspec.structs.replace(each, rescued=True) for each in found)
         item.node = rescuer
@@ -69,6 +78,7 @@ def give_up(
         machine.frontier.push(item)
         return
     if machine.options.on_error == "continue":
+        _withdraw(machine, item, asked)
         outcome = Outcome(
             item.node.name,
             item.batch.visit,
@@ -84,11 +94,18 @@ def give_up(
         machine.accept(item, outcome)
         return
     frame = item.frame
-    failure = failures[0] if failures else frame_lifecycle.failure_at(item, error)
-    frame_lifecycle.fail(frame, item.order, item.step, failure)
-    frame.failures += [(item.order, each) for each in failures if each.rescued]
+    first, *others = failures or (frame_lifecycle.failure_at(item, error),)
+    if frame_lifecycle.fail(frame, item.order, item.step, first):
+        frame.failures += [(item.order, each) for each in others]
+    frame.questions.update(asked)
     item.batch.stuck += 1
     frame_lifecycle.check_drained(machine, frame)
+
+
+def _withdraw(machine: Machine, item: Item, asked: Mapping[Order, Question]) -> None:
+    """Withdraw the open questions inside an item whose attempt is over."""
+    if asked:
+        machine.outbox.append(Withdrawn(item.path, item.frame.epoch))
 
 
 def _retry(machine: Machine, item: Item, error: BaseException, policy: RetryPolicy) -> None:

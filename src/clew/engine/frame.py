@@ -192,6 +192,11 @@ class Batch:
             self.payloads[0] is None, self.working_state.program.turn_of(self.number, self.wake)
         )
 
+    def can_continue(self) -> bool:
+        """Return whether an open item can continue by itself; inside a subgraph item, none of its frames may."""
+        waiting = sum(all(frame.stands() for frame in frames) for frames in self.frames.values())
+        return self.open > self.stuck + waiting
+
 
 _PLAIN: tuple[None] = (None,)
 
@@ -278,7 +283,7 @@ class OpenStep:
 
     def is_drained(self) -> bool:
         """Return whether nothing in this step can continue by itself."""
-        return all(batch.open == batch.stuck for batch in self.batches.values())
+        return not any(batch.can_continue() for batch in self.batches.values())
 
     def drop(self) -> None:
         """Discard the step: ignore the results of running items and start no others."""
@@ -298,6 +303,7 @@ class Frame:
         "epoch",
         "failed_at",
         "failures",
+        "is_beside_failure",
         "latest",
         "limit",
         "open_lookahead",
@@ -341,7 +347,8 @@ class Frame:
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
         self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
         self.past: Past | None = None  # looks up runs of nodes before this frame was restored
-        self.state: str = "running"  # running | completed | failed | dropped
+        self.state: str = "running"  # planned | running | completed | failed | dropped
+        self.is_beside_failure = False  # another frame of its item has failed
         # when its last item ended, and for how long its steps took; known only where an owner needs it
         self.ended, self.busy = 0.0, 0.0
 
@@ -362,6 +369,22 @@ class Frame:
         self.state = "dropped"
         for open_step in self.open_steps:
             open_step.drop()
+
+    def stands(self) -> bool:
+        """Return whether the frame has ended, or cannot continue by itself: it asks, stands at a stop or has failed."""
+        if self.state == "running":
+            return all(open_step.is_drained() for open_step in self.startable_steps())
+        return self.state != "planned"
+
+    def with_inner(self) -> list[Frame]:
+        """Return the frame and the frames inside the items of its open steps, at any depth."""
+        found = [self]
+        for open_step in self.open_steps:
+            for number in sorted(open_step.batches):
+                for inner in open_step.batches[number].frames.values():
+                    for child in inner:
+                        found.extend(child.with_inner())
+        return found
 
     def is_next(self, open_step: OpenStep) -> bool:
         """Return whether an open step is committed next; behind a stop, none is."""

@@ -10,8 +10,12 @@ A frame ends when nothing is due, after too many steps, or with a failure after 
 - The failure that stops a frame is the one with the lowest (step, order), whichever happened first. Other failures of
   the same step are reported with it. Failures of later steps depend on how far lookahead had got, so they are not
   reported. Confined and rescued failures do not stop a frame and are all reported, after those that do.
-- A failed inner frame ends once nothing in its open steps can continue. Then its item fails, and the item's own retry
-  policy decides; a new attempt begins new frames. A confined failure fails an inner frame when the frame ends.
+- A failed inner frame ends once nothing in its open steps can continue. A confined failure fails an inner frame when
+  the frame ends.
+- The elements of a mapped item do not affect each other, like the items of a step: all of them run as far as they can,
+  and all their failures are reported, first those of the lowest element. The item fails once nothing inside it can
+  continue; a question does not delay that. With ``on_error="continue"`` the item waits for the answer first.
+- When an item fails, its own retry policy decides; a new attempt begins new frames.
 """
 
 from __future__ import annotations
@@ -61,8 +65,8 @@ def enter(machine: Machine, item: Item) -> None:
     if item.node.policy.timeout is not None:
         machine.outbox.append(Deadline(item, item.attempt, item.node.policy.timeout))
     for frame in started:
-        if frame.state == "running":
-            machine.open(frame)
+        frame.state = "running"
+        machine.open(frame)
 
 
 def _begin(
@@ -76,6 +80,7 @@ def _begin(
         program = program_of(graph, start.given)
         working = WorkingState.begin(program, start.values)
         frame = Frame(program, working, step=len(steps), prefix=prefix, order=order, owner=item)
+        frame.state = "planned"
         for step in steps:
             apply_step(working, step, machine.options.on_conflict)
             frame.add_times(step.outcomes)
@@ -89,6 +94,7 @@ def _begin(
     machine.outbox.append(Start(prefix, seeded, given, (*item.frame.epoch, item.attempt)))
     working = WorkingState.begin(program, seeded)
     frame = Frame(program, working, step=0, prefix=prefix, order=order, owner=item)
+    frame.state = "planned"
     if machine.options.edits:
         edits.limit_lookahead(frame, machine.options.edits)
     return frame
@@ -102,27 +108,31 @@ def abandon(machine: Machine, item: Item, error: BaseException) -> None:
 
 
 def leave(machine: Machine, frame: Frame) -> None:
-    """End a frame, and its item once all frames of the item have ended."""
+    """End the item of a frame that has ended or stands, unless another of its frames can continue."""
     item = frame.owner
     assert item is not None
     inside = item.node.subgraph
     assert inside is not None
     frames = item.batch.frames[item.index]
-    if frame.state == "failed":
-        for later in frames[frames.index(frame) + 1 :]:
-            later.drop()  # earlier ones continue: the error is that of the lowest order, not of the first in time
-    if any(other.state == "running" for other in frames):
+    if frame.state == "failed" and not frame.is_beside_failure:
+        for other in frames:
+            other.is_beside_failure = True
+    if not all(other.stands() for other in reversed(frames)):
+        return
+    is_failed = frame.is_beside_failure
+    if any(other.state == "running" for other in frames) and (
+        not is_failed or machine.options.on_error == "continue"
+    ):
+        check_drained(machine, item.frame)
         return
     del item.batch.frames[item.index]
     # it ended with its last item; what it spent on waiting for a person is not of its duration
     busy = max(other.busy for other in frames)
     times = (max(other.ended for other in frames) - busy, busy)
-    failed = next((other for other in frames if other.state == "failed"), None)
-    if failed is not None:
-        found = failures_of(failed)
-        machine.give_up(item, found[0].error, *times, inside=found)
-        if item.waited:
-            for over in frames:
+    if is_failed:
+        machine.give_up(item, failures_of_all(frames)[0].error, *times, inside=frames)
+        for over in frames:
+            if item.waited or over.state == "running":
                 over.drop()
         return
     try:
@@ -133,8 +143,7 @@ def leave(machine: Machine, frame: Frame) -> None:
     except Exception as error:
         machine.give_up(item, error, *times, retry=False)
         return
-    rescued = [failure for other in frames if other.failures for failure in failures_of(other)]
-    machine.settle_subgraph(item, value, *times, failures_inside(item, rescued))
+    machine.settle_subgraph(item, value, *times, failures_inside(item, failures_of_all(frames)))
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
@@ -221,13 +230,17 @@ def too_many_steps(machine: Machine, frame: Frame) -> None:
         leave(machine, frame)
 
 
-def fail(frame: Frame, order: Order, step: int, failure: Failure) -> None:
-    """Record a failure of the frame; no item of a step after `step` starts. Behind a stop, it does not count."""
+def fail(frame: Frame, order: Order, step: int, failure: Failure) -> bool:
+    """Record a failure of the frame; no item of a step after `step` starts. Return False behind a stop, or a failure.
+
+    There it does not count.
+    """
     if step > frame.limit:
-        return
+        return False
     frame.failures.append((order, failure))
     frame.failed_at = min(frame.failed_at, step)
     frame.limit = min(frame.limit, step)
+    return True
 
 
 def _fail_frame(frame: Frame, error: BaseException) -> None:
@@ -237,15 +250,20 @@ def _fail_frame(frame: Frame, error: BaseException) -> None:
 
 
 def check_drained(machine: Machine, frame: Frame) -> None:
-    """End a failed frame of a subgraph if nothing in its open steps can continue."""
-    if (
-        frame.owner is not None
-        and frame.has_failed
-        and frame.state == "running"
-        and all(open_step.is_drained() for open_step in frame.startable_steps())
-    ):
+    """End the innermost failed frame or item, from this frame outwards, if nothing inside it can continue."""
+    around = frame
+    while not (around.has_failed or around.is_beside_failure):
+        if around.owner is None:
+            return
+        around = around.owner.frame
+    if frame.owner is None or frame.state != "running" or not frame.stands():
+        return
+    if frame.has_failed:
         frame.state = "failed"
+    if frame.has_failed or frame.is_beside_failure:
         leave(machine, frame)
+    else:
+        check_drained(machine, frame.owner.frame)
 
 
 def failures_of(frame: Frame) -> tuple[Failure, ...]:
@@ -265,6 +283,26 @@ def failures_of(frame: Frame) -> tuple[Failure, ...]:
     reported = [pair[1] for pair in ordered if pair[0][depth] <= order[depth]]
     found = [each for each in reported if not each.rescued and each.error is not first.error]
     return (first, *found, *(each for each in reported if each.rescued))
+
+
+def failures_of_all(frames: Iterable[Frame]) -> list[Failure]:
+    """Return the failures of the frames of one item: first that of the lowest one that failed, last the rescued."""
+    found = [failure for frame in frames if frame.failures for failure in failures_of(frame)]
+    return sorted(found, key=lambda failure: failure.rescued)
+
+
+def failures_of_open_items(frame: Frame) -> list[Failure]:
+    """Return the failures inside the subgraph items of a frame that have not ended, in order."""
+    found: list[Failure] = []
+    for open_step in frame.startable_steps():
+        for _, batch in sorted(open_step.batches.items()):
+            for _, frames in sorted(batch.frames.items()):
+                inside = failures_of_all(frames)
+                inside += [failure for inner in frames for failure in failures_of_open_items(inner)]
+                owner = frames[0].owner
+                assert owner is not None
+                found += failures_inside(owner, inside)
+    return found
 
 
 def failure_at(item: Item, error: BaseException, outcome: Outcome | None = None) -> Failure:

@@ -116,23 +116,14 @@ class Machine:
             return "failed" if root.state == "failed" else "completed"
         if root.has_failed:
             return "failed"
-        if self.options.stops is not None and stops.is_paused(self._frames(root)):
+        if self.options.stops is not None and stops.is_paused(root.with_inner()):
             return "paused"
         return "waiting" if self.questions() else "running"
 
     def questions(self) -> tuple[Question, ...]:
         """Return the open questions, in order."""
-        found = [pair for frame in self._frames(self.root) for pair in frame.questions.items()]
+        found = [pair for frame in self.root.with_inner() for pair in frame.questions.items()]
         return tuple(question for _, question in sorted(found, key=lambda pair: pair[0]))
-
-    def _frames(self, frame: Frame) -> list[Frame]:
-        found = [frame]
-        for open_step in frame.open_steps:
-            for number in sorted(open_step.batches):
-                for inner in open_step.batches[number].frames.values():
-                    for child in inner:
-                        found.extend(self._frames(child))
-        return found
 
     def take(self) -> Item | None:
         """Return the next item to execute, or None if no item is ready."""
@@ -453,9 +444,9 @@ class Machine:
         duration: float = 0.0,
         *,
         retry: bool = True,
-        inside: Sequence[Failure] = (),
+        inside: Sequence[Frame] = (),
     ) -> None:
-        """Report a failed attempt, after which a retry may follow; `inside` are failures within a subgraph item."""
+        """Report a failed attempt, after which a retry may follow; `inside` are the frames of a subgraph item."""
         failed_attempts.give_up(self, item, error, started, duration, retry=retry, inside=inside)
 
     # -- output ----------------------------------------------------------------------------------
@@ -491,8 +482,11 @@ class Machine:
             )
 
     def failures(self) -> tuple[Failure, ...]:
-        """Return the failures of the run: first the one that stops it, then the others, then the rescued ones."""
-        return frame_lifecycle.failures_of(self.root)
+        """Return the failures of the run: first the one that stops it, then the others, then the rescued ones.
+
+        Those inside subgraph items that have not ended follow.
+        """
+        return (*frame_lifecycle.failures_of(self.root), *frame_lifecycle.failures_of_open_items(self.root))
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:
         """Add a notification to the outbox."""

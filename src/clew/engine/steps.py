@@ -29,6 +29,7 @@ def plan(machine: Machine, frame: Frame) -> None:
     if stops is not None:
         stops.hold_at_last(frame)
     if frame.step == frame.limit and not edits.repeat(machine, frame):  # a stop
+        frame_lifecycle.check_drained(machine, frame)
         return
     if not working.due:
         frame_lifecycle.end(machine, frame)
@@ -42,6 +43,7 @@ def plan(machine: Machine, frame: Frame) -> None:
     if stops is not None and stops.hold(frame, open_step.number, ready):
         for number in ready:
             open_step.add(number)
+        frame_lifecycle.check_drained(machine, frame)
         return
     if len(ready) == 1 and machine.slot is None and not machine.frontier:
         batch = open_step.add(ready[0])
@@ -125,6 +127,7 @@ def commit(machine: Machine, frame: Frame) -> None:
                 Notification("step_committed", open_step.number, frame.prefix, {"items": len(outcomes)})
             )
         if frame.step == frame.limit and not edits.repeat(machine, frame):  # a stop
+            frame_lifecycle.check_drained(machine, frame)
             return
         if not open_steps:
             plan(machine, frame)

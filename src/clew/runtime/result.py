@@ -67,7 +67,7 @@ class RunResult:
     ) -> None:
         self.run_id = run_id
         self.status: Status = status
-        self.failures: tuple[Failure, ...] = machine.failures() if machine.root.failures else ()
+        self.failures: tuple[Failure, ...] = machine.failures()
         self.questions: tuple[Question, ...] = (
             machine.questions() if status in ("waiting", "paused", "failed") else ()
         )

@@ -342,6 +342,6 @@ def errors_of(process: SimulatedProcess | None) -> list[list[Any]]:
     machine = process.session.machine
     return [
         [frame.prefix, list(order), type_name(failure.error)]
-        for frame in machine._frames(machine.root)
+        for frame in machine.root.with_inner()
         for order, failure in sorted(frame.failures, key=lambda pair: pair[0])
     ]
