@@ -83,23 +83,24 @@ def test_a_wrong_command_is_said_in_two_lines(folder: Folder, words: tuple[str, 
     assert done.stdout == ""
 
 
-def test_no_answer_is_exit_code_1(folder: Folder) -> None:
-    done = folder.clew("ask", "Will it rain?", *SALES, *SUPPORT, code=1)
+def test_no_answer_is_exit_code_4(folder: Folder) -> None:
+    done = folder.clew("ask", "Will it rain?", *SALES, *SUPPORT, code=4)
     assert "could not be answered" in done.stdout
     assert "note: QUESTION_UNMAPPED" in done.stderr
 
 
 def test_a_part_of_an_answer_is_an_answer_and_says_so(folder: Folder) -> None:
     away = ("--source", "erp=sqlite:///nowhere.db")
-    done = folder.clew("ask", HOW_MANY, *SALES, *away)
+    done = folder.clew("ask", HOW_MANY, *SALES, *away, code=3)
     assert "erp: the SQLite file nowhere.db cannot be read" in done.stdout
     assert "note: DATASOURCE_UNAVAILABLE" in done.stderr
-    assert folder.json("ask", HOW_MANY, *SALES, *away)["status"] == "partial"
+    shown = folder.clew("ask", HOW_MANY, *SALES, *away, "--json", code=3)
+    assert json.loads(shown.stdout)["status"] == "partial"
 
 
 def test_somebody_with_few_rights(folder: Folder) -> None:
     assert folder.json("ask", HOW_MANY, *SALES, "--allow", "sales.orders")["rows"] == [[180]]
-    denied = folder.clew("ask", "How many products are there?", *SALES, "--allow", "sales.orders", code=1)
+    denied = folder.clew("ask", "How many products are there?", *SALES, "--allow", "sales.orders", code=5)
     assert "SECURITY_VIOLATION" in denied.stderr
 
 
@@ -116,7 +117,7 @@ def test_one_question_after_the_other(folder: Folder) -> None:
 
 
 def test_a_conversation_ends_with_its_input(folder: Folder) -> None:
-    folder.clew("ask", *SALES, *SUPPORT, stdin="Will it rain?\n", code=1)
+    folder.clew("ask", *SALES, *SUPPORT, stdin="Will it rain?\n", code=4)
     assert folder.clew("ask", *SALES, stdin="").stdout == ""
 
 
@@ -156,7 +157,7 @@ def test_an_error_that_repeats_is_told_once(folder: Folder) -> None:
     with sqlite3.connect(folder.path / "v.db") as db:
         db.executescript("CREATE TABLE t (a); CREATE VIEW broken AS SELECT * FROM t; DROP TABLE t")
     db.close()
-    done = folder.clew("ask", "Show all broken", "--source", "v=v.db", code=1)
+    done = folder.clew("ask", "Show all broken", "--source", "v=v.db", code=4)
     assert done.stderr.count("PHYSICAL_VALIDATION_FAILED") == 1
     assert "(4 times)" in done.stderr
 

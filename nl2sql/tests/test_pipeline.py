@@ -371,7 +371,7 @@ def test_a_forbidden_table_is_a_violation_without_retry_and_nothing_is_sent(
     planner = Scripted({"sales": FORBIDDEN[form]})
     clerk = UserContext(user_id="clerk", policies=("sales.orders",))
     answer = new_pipeline(watched, planner=planner).ask("How many orders are there?", user=clerk)
-    assert answer.status == "unanswered"
+    assert answer.status == "refused"
     assert codes(answer.errors) == [ErrorCode.SECURITY_VIOLATION]
     assert answer.scans[0].retries == 0
     assert len(planner.asked) == 1
@@ -436,7 +436,7 @@ def test_a_word_that_names_only_what_is_hidden_is_a_denial(
 
 def test_somebody_without_grants_sees_nothing(watched: dict[str, Watched], new_pipeline: New) -> None:
     answer = new_pipeline(watched, planner=Scripted({})).ask("How many orders?", user=UserContext())
-    assert answer.status == "unanswered"
+    assert answer.status == "refused"
     assert codes(answer.errors) == [ErrorCode.SECURITY_VIOLATION]
 
 
@@ -710,5 +710,5 @@ def test_words_that_were_not_taken_into_account_are_named(samples: dict[str, str
             return PlanModel(sql=GOOD, unmapped=("enormous",))
 
     answer = new_pipeline(samples, planner=Deaf()).ask("How many enormous orders are there?")
-    assert answer.text == "Count: 180. Ignored words: 'enormous'."
+    assert (answer.status, answer.text) == ("partial", "Not understood: 'enormous'.\nCount: 180.")
     assert answer.warnings == ("'enormous' was not understood",)

@@ -12,7 +12,7 @@ import msgspec
 
 from clew import RunResult
 from clew.display import brief
-from clew_nl2sql.errors import PipelineError
+from clew_nl2sql.errors import ErrorCode, PipelineError
 from clew_nl2sql.schemas import (
     AggregatorResponse,
     AnswerSynthesizerResponse,
@@ -24,7 +24,8 @@ from clew_nl2sql.template_synthesizer import shown
 
 NOTEBOOK_ROWS = 50
 
-Status = Literal["answered", "partial", "unanswered", "failed"]
+Status = Literal["answered", "partial", "unanswered", "refused", "failed"]
+EXIT_CODES: dict[Status, int] = {"answered": 0, "failed": 1, "partial": 3, "unanswered": 4, "refused": 5}
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,8 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a question.
 
-    `status` is answered, partial (the text names what is missing), unanswered or failed.
+    `status` is answered, partial (the text begins with what is missing), unanswered, refused (the user may not see
+    it) or failed.
     """
 
     question: str
@@ -139,7 +141,7 @@ def answer_of(result: RunResult) -> Answer:
     warnings = [str(warning.get("message", warning)) for warning in result.get("warnings") or ()]
     return Answer(
         question=result.get("user_query") or "",
-        status=_status(result, table, synthesized),
+        status=_status(result, table, synthesized, scans),
         text=synthesized.answer if synthesized else f"The run {result.status}: {result.error}",
         columns=table.columns,
         rows=table.rows,
@@ -158,12 +160,17 @@ def answer_of(result: RunResult) -> Answer:
 
 
 def _status(
-    result: RunResult, table: AggregatorResponse, synthesized: AnswerSynthesizerResponse | None
+    result: RunResult,
+    table: AggregatorResponse,
+    synthesized: AnswerSynthesizerResponse | None,
+    scans: tuple[Scan, ...],
 ) -> Status:
     if result.status != "completed" or synthesized is None:
         return "failed"
     if not table.columns:
-        return "unanswered"
+        errors = [*(result.get("errors") or ()), *(e for scan in scans for e in scan.errors)]
+        denied = any(error.code is ErrorCode.SECURITY_VIOLATION for error in errors)
+        return "refused" if denied else "unanswered"
     return "partial" if synthesized.partial else "answered"
 
 

@@ -89,7 +89,8 @@ def ask(
       clew ask --source sales=sqlite:///sales.db --source support=duckdb:///support.duckdb
 
     Databases are opened read-only. The question is a run: `clew show RUN` shows its steps, and `clew ask --replay RUN`
-    replays it without the databases. The exit code is 0 for a full or partial answer, and 1 otherwise."""
+    replays it without the databases. The exit code is 0 if it was answered, 3 for a partial answer, 4 for none,
+    5 if it was refused, and 1 if it failed."""
     with ExitStack() as stack:
         if replay:
             return _replayed(stack.enter_context(store_at(store)), replay, as_json)
@@ -191,6 +192,7 @@ def _usage_error(error: Exception) -> CommandError:
 
 
 def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: bool) -> int:
+    from clew_nl2sql.answer import EXIT_CODES
     from clew_nl2sql.errors import UsageError
 
     try:
@@ -207,7 +209,7 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
         say_json(answer.to_dict())
     else:
         say_answer(answer, explain)
-    return 0 if answer.status in ("answered", "partial") else 1
+    return EXIT_CODES[answer.status]
 
 
 def say_answer(answer: Answer, explain: bool) -> None:

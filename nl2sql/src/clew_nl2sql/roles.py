@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from clew import Context
 from clew_nl2sql.errors import InvalidPlanError
 from clew_nl2sql.planner.catalog import Catalog
@@ -99,23 +101,26 @@ def plan_model(plan: Plan | PlanModel) -> PlanModel:
         candidates=tuple(CandidateModel(sql=c.sql, certainty=c.certainty) for c in plan.candidates),
         links=tuple(LinkModel(text=link.text, kind=link.kind, target=link.target) for link in plan.links),
         unmapped=tuple(plan.unmapped),
+        assumptions=plan.assumptions,
+        threshold=plan.threshold,
         hash=plan.hash,
     )
 
 
 def next_untried(plan: PlanModel, feedback: RefinerResponse | None) -> PlanModel:
-    """Return the plan, or its best candidate that has not failed yet."""
+    """Return the plan, or its best candidate that has not failed yet.
+
+    A candidate below the plan's threshold is an abstention, like a plan below it.
+    """
     rejected = set(feedback.rejected) if feedback else set()
     if plan.sql is None or plan.sql not in rejected:
         return plan
     for candidate in plan.candidates:
         if candidate.sql not in rejected:
-            return PlanModel(
+            return msgspec.structs.replace(
+                plan,
                 sql=candidate.sql,
                 certainty=candidate.certainty,
-                candidates=plan.candidates,
-                links=plan.links,
-                unmapped=plan.unmapped,
-                hash=plan.hash,
+                abstained=candidate.certainty < plan.threshold,
             )
     return plan

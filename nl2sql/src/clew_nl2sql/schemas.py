@@ -181,7 +181,11 @@ class LinkModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposed query. It is untrusted text until the guard has checked it."""
+    """A proposed query. It is untrusted text until the guard has checked it.
+
+    A candidate is tried only if its certainty reaches `threshold`. `unmapped` are the words of the question that the
+    query does not read.
+    """
 
     sql: str | None = None
     certainty: float = 1.0
@@ -189,6 +193,8 @@ class PlanModel(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[CandidateModel, ...] = ()
     links: tuple[LinkModel, ...] = ()
     unmapped: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()  # sentences for the user
+    threshold: float = 0.0
     hash: str = ""
 
 

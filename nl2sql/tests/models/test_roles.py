@@ -117,7 +117,7 @@ def test_hostile_sql_of_a_model_is_a_violation_and_is_not_asked_for_again(
         user = UserContext(policies=("sales.orders",))
         answer = pipeline.ask("How many orders are there?", user=user)
     assert [error.code for error in answer.errors] == [ErrorCode.SECURITY_VIOLATION]
-    assert (answer.status, answer.scans[0].retries, len(endpoint.requests)) == ("unanswered", 0, 1)
+    assert (answer.status, answer.scans[0].retries, len(endpoint.requests)) == ("refused", 0, 1)
 
 
 def test_a_model_is_not_told_of_what_its_user_may_not_see(samples: dict[str, str], new_pipeline: New) -> None:

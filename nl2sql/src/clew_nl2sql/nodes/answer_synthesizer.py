@@ -1,6 +1,7 @@
 """AnswerSynthesizerNode writes the answer in words.
 
-Writes `answer_synthesizer_response`. The node itself adds what is missing, so no model can hide that a source
+Writes `answer_synthesizer_response`. Its first line says which words were not understood and what was assumed.
+The node itself adds what is missing, so no model can hide that a source
 was down or that a part of the question was not understood.
 """
 
@@ -35,16 +36,26 @@ def AnswerSynthesizerNode(state: GraphState, resources: Resources, ctx: Context)
     except Nl2sqlError as error:
         errors = [PipelineError.of(error, NAME, severity=ErrorSeverity.WARNING)]
         text = TemplateSynthesizer().synthesize(state.user_query, result)
-    answer = " ".join([text.strip(), *remarks, *not_understood(state)])
-    response = AnswerSynthesizerResponse(answer=answer, partial=bool(remarks))
+    unread = not_understood(state)
+    first = " ".join([*unread, *assumed(state)])
+    answer = " ".join([text.strip(), *remarks])
+    response = AnswerSynthesizerResponse(
+        answer=f"{first}\n{answer}" if first else answer, partial=bool(remarks or unread)
+    )
     return {"answer_synthesizer_response": response, "errors": errors}
 
 
 def not_understood(state: GraphState) -> list[str]:
-    """Return a sentence about the words that a planner ignored."""
+    """Return a sentence about the words that no query reads; such an answer is never complete."""
     outputs = [output for output in state.subgraph_outputs.values() if output.artifact and output.plan]
     words = [repr(word) for output in outputs if output.plan for word in output.plan.unmapped]
-    return [f"Ignored words: {', '.join(dict.fromkeys(words))}."] if words else []
+    return [f"Not understood: {', '.join(dict.fromkeys(words))}."] if words else []
+
+
+def assumed(state: GraphState) -> list[str]:
+    """Return what the planners assumed, as sentences."""
+    plans = [output.plan for output in state.subgraph_outputs.values() if output.artifact and output.plan]
+    return list(dict.fromkeys(sentence for plan in plans for sentence in plan.assumptions))
 
 
 def what_is_missing(state: GraphState) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.errors import ErrorCode, Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
+from clew_nl2sql.probes import ProbingPlanner
 from clew_nl2sql.resources import Resources, fingerprint
 from clew_nl2sql.roles import consult, next_untried, plan_model
 from clew_nl2sql.schemas import ASTPlannerResponse, PlanModel
@@ -26,6 +27,8 @@ def ASTPlannerNode(state: SubgraphExecutionState, resources: Resources, ctx: Con
     catalog = visible_catalog(state, resources)
     planner, feedback = resources.planner, state.refiner_response
     refines = feedback is not None and hasattr(planner, "refine")
+    if not hasattr(planner, "through"):
+        planner = ProbingPlanner(planner, resources.sources[query.datasource_id])
     more = (feedback,) if refines else ()
     try:
         found = consult(

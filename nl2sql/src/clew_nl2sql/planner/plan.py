@@ -1,7 +1,8 @@
 """The result of the planner: a query with its certainty, its links, and alternatives.
 
 If the planner *abstains*, `sql` and `expression` are None, and `candidates` lists what it considered, best
-first. `hash` depends only on the catalog's dialect and the plan, not on time or location.
+first. `threshold` is the certainty that every query needs. `unmapped` are the words that the query does not
+read. `hash` depends only on the catalog's dialect and the plan, not on time or location.
 """
 
 from __future__ import annotations
@@ -40,4 +41,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...]
     links: tuple[LinkedSpan, ...]
     unmapped: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()  # sentences for the user
+    threshold: float = 0.0
     hash: str

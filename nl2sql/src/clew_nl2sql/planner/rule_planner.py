@@ -16,6 +16,7 @@ import msgspec
 from sqlglot import exp
 
 from clew_nl2sql.planner.acts import Consumed, Ignore, TableAct
+from clew_nl2sql.planner.assumptions import assumptions
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.certainty import (
@@ -24,7 +25,6 @@ from clew_nl2sql.planner.certainty import (
     is_ordered,
     of_candidate,
     of_field,
-    unmapped,
 )
 from clew_nl2sql.planner.dry_run import DryRunResult, sample_database
 from clew_nl2sql.planner.features import CandidateFeatures, outcome_features
@@ -32,6 +32,7 @@ from clew_nl2sql.planner.linear_model import LinearModel, shipped
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
 from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
+from clew_nl2sql.planner.unread import unread
 from clew_nl2sql.planner.unsupported import CEILING, is_unsupported
 
 REHEARSED = 16
@@ -83,7 +84,9 @@ class RulePlanner:
             abstained=abstained,
             candidates=tuple(shown),
             links=tuple(_links(parsed, best.ranked)),
-            unmapped=tuple(unmapped(parsed, best.ranked)),
+            unmapped=tuple(unread(parsed, best.ranked)),
+            assumptions=tuple(assumptions(parsed, best.ranked)),
+            threshold=self._threshold,
             hash=_hash(catalog.dialect, shown[0].sql, abstained, certainty),
         )
 

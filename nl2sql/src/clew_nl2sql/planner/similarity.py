@@ -55,16 +55,3 @@ def _one_edit(first: str, second: str) -> bool:
     if first[at + 1 :] == second[at + 1 :]:
         return True
     return first[at : at + 2] == second[at : at + 2][::-1] and first[at + 2 :] == second[at + 2 :]
-
-
-def similar_text(first: str, second: str) -> float:
-    """Return Dice's coefficient of letter pairs, for values with a different spelling."""
-    one, two = _pairs(first), _pairs(second)
-    if not one or not two:
-        return 0.0
-    return 2 * len(one & two) / (len(one) + len(two))
-
-
-@lru_cache(maxsize=50_000)
-def _pairs(text: str) -> frozenset[str]:
-    return frozenset(text[i : i + 2] for i in range(len(text) - 1))

@@ -1,8 +1,9 @@
 """Split a question into tokens: words, numbers, dates, quoted strings and punctuation, with their positions.
 
-Contractions are expanded ("don't" is "do not") and possessives removed, so later modules see plain words.
-Number words are numbers ("three"), except "one", which is often a pronoun: its token has the kind "word" and
-a value.
+A quoted string, an e-mail address, a code ("ORD-13107", "A320") and a number with leading zeros are one token
+of the kind "quoted": the words of the user, verbatim. Contractions are expanded ("don't" is "do not") and
+possessives removed, so later modules see plain words. Number words are numbers ("three"), except "one", which
+is often a pronoun: its token has the kind "word" and a value.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ NUMBER_WORDS = {
 _PATTERN = re.compile(
     r"""
     (?P<quoted>"[^"]+"|“[^”]+”|(?<![\w])'[^']+(?:'s\s[^']+)?'(?![\w])|‘[^’]+’|``[^`']+''|(?<![\w])`[^`']+['`])
+  | (?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
   | (?P<date>\d{4}-\d{1,2}-\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?|\d{1,2}/\d{1,2}/\d{2,4})
+  | (?P<code>(?<![\w.])(?:[^\W_]+(?:[-_/.][^\W_]+)+|[^\W\d_]+\d[^\W_]*|\d+[A-Z][^\W_]*|0\d+(?![:/.]))(?![\w]))
   | (?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|(?<![\w.])\d+(?![\w])
       |(?<![\w.])\d+(?=(?:k|m|kg|km|cm|ft|st|nd|rd|th)\b))
   | (?P<word>[^\W_]+(?:['’][a-z]+)?|_)
@@ -34,8 +37,13 @@ _PATTERN = re.compile(
     re.VERBOSE,
 )
 
+_WITHOUT_CODES = re.compile(
+    "\n".join(line for line in _PATTERN.pattern.splitlines() if "(?P<code>" not in line), re.VERBOSE
+)
 
 _KINDS: dict[str, TokenKind] = {kind: kind for kind in get_args(TokenKind)}  # the groups of the pattern
+_QUARTER = re.compile(r"[QH][1-4]", re.IGNORECASE)
+_NOT_IN_CODES = frozenset(["mid", "pre", "post", "top", "non", "sub", "the", "early", "late", "since"])
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?")
 
@@ -55,9 +63,30 @@ class Token(msgspec.Struct, frozen=True):
 def tokenize(question: str) -> list[Token]:
     """Return the tokens of a question, in order."""
     tokens: list[Token] = []
-    for found in _PATTERN.finditer(question):
+    at = 0
+    while found := _PATTERN.search(question, at):
+        if found.lastgroup == "code" and not _is_code(found.group()):
+            found = _WITHOUT_CODES.search(question, found.start()) or found
+        at = found.end()
+        if found.lastgroup in ("code", "email"):
+            text = found.group()
+            tokens.append(Token(text, text.lower(), text.lower(), found.start(), at, "quoted"))
+            continue
         tokens.extend(_tokens(_KINDS[str(found.lastgroup)], found.group(), found.start(), found.end()))
     return tokens
+
+
+def _is_code(text: str) -> bool:
+    """Return whether a word with digits is a code, and not "18-year-old", "mid-2010" or "Q3"."""
+    letters, digits = [c for c in text if c.isalpha()], [c for c in text if c.isdigit()]
+    if not digits or _QUARTER.fullmatch(text):
+        return False
+    if not letters:
+        return text[0] == "0" and len(text) == len(digits)
+    first = re.split(r"[-_/.]", text)[0].lower()
+    if first in _NOT_IN_CODES or re.match(r"\d+(?:st|nd|rd|th|s|k|m|kg|km|cm|ft)?(?:-|$)", text.lower()):
+        return first.isdigit() and letters[0].isupper() and len(digits) > 3
+    return any(c.isupper() for c in letters) or len(digits) >= 3
 
 
 def _tokens(kind: TokenKind, text: str, start: int, end: int) -> list[Token]:

@@ -57,7 +57,7 @@ def value_decision(parsed: ParsedQuestion, number: int) -> Decision:
             f"v2.main={table == parsed.main_table}",
         ]
         options.append(Option("v.pair", FilterPair(first, one, second, two), (), ("v.pair", *fit)))
-    if (value.quoted and not value.holders) or likeness not in ("", "weak"):
+    if (value.quoted and all(h.way == "part" for h in value.holders)) or likeness not in ("", "weak"):
         options.extend(_patterned(parsed, value, context, likeness))
     blank: tuple[str, ...] = (
         f"v.none|way={value.holders[0].way if value.holders else '-'}",
@@ -163,6 +163,8 @@ def _held(
     flat = [f"v.neg={negated(parsed, value.start)}", f"v.like={likeness}"] + context[:5]
     made = []
     if holder.way == "part":
+        if value.quoted and likeness in ("", "weak"):
+            return []  # a part of a value is a different value
         pattern = _PATTERN[likeness or "part"].format(holder.value)
         made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
         if uses:  # the searched column may also be the requested one: "publishers whose name contains"

@@ -1,12 +1,15 @@
 """Value linking: find the words of a question that are values of a column.
 
-A quoted string, a capitalized phrase or plain words may equal a value, be an alias of it, differ slightly in
-spelling, or be part of values. A quoted string is a value even if no column is known to hold it.
+A quoted string, a capitalized phrase or plain words may equal a value, be an alias of it, or be part of values.
+Plain words may also be another form of a value ("lamps"). A capitalized word may not: Lyons is not Lyon. A quoted
+string or a code equals a value letter by letter, in upper or lower case, and is never replaced by a similar value.
+It is a value even if no column is known to hold it: a code then belongs to the columns whose values look like it.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,8 +18,8 @@ from clew_nl2sql.planner.catalog import Catalog, Value
 from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.inflection import lemma, stem
 from clew_nl2sql.planner.lexicon import FILLER, MONTHS, STOP, word_set
+from clew_nl2sql.planner.literals import has_shape, is_telling
 from clew_nl2sql.planner.schema_index import SchemaIndex, prepare
-from clew_nl2sql.planner.similarity import similar_text
 from clew_nl2sql.planner.tokens import Token
 
 LONGEST_PHRASE = 9
@@ -32,7 +35,7 @@ class ValueMatch(NamedTuple):
 
     column: int
     value: Value | tuple[Value, ...]  # several if the question lists them
-    way: str  # exact, lemma, alias, fuzzy, part, guess
+    way: str  # exact, lemma, stem, alias, part
 
 
 class ValueMention(NamedTuple):
@@ -60,6 +63,7 @@ class ValueIndex:
             c.id for c in schema.columns if c.kind == "text" and c.core[:1] in (("first",), ("given",))
         ]
         self.texts: list[tuple[int, str, str]] = []
+        self.codes = {c.id: c.source.values for c in schema.columns if c.kind == "text"}
         for column in schema.columns:
             for value in column.source.values:
                 text = plain(str(value))
@@ -107,7 +111,7 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
             if mention:
                 found.append(mention)
     for start, token in enumerate(tokens):
-        if not any(m.start <= start < m.end for m in found) and token.kind == "word" and len(token.low) >= 5:
+        if not any(m.start <= start < m.end for m in found) and _is_plain(token):
             holders = [ValueMatch(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
             if holders and token.low not in FILLER:
                 found.append(ValueMention(start, start + 1, token.text, False, _kept(holders)))
@@ -160,17 +164,19 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
     text = plain(" ".join(t.text for t in run))
     if not text or (len(run) == 1 and run[0].low in FILLER and not (start and run[0].text[:1].isupper())):
         return None
-    holders = _exact(text, index)
+    capital = start > 0 and any(t.text[:1].isupper() for t in run)
+    holders = _exact(text, index, lemmas=not capital)
     if not holders and len(run) <= 4:
         holders = _aliases(text, index)
     if not holders and len(run) == 1 and run[0].text[:1].isupper():
         holders = _people_of(text, index)
-    if not holders and 2 <= len(run) <= 4 and start > 0 and all(t.text[:1].isupper() for t in run):
-        holders = _spelled(text, index)
+    capitals = 2 <= len(run) <= 4 and all(t.text[:1].isupper() for t in run)
+    if not holders and capitals and (pairs := _pairs(text, index)):
+        return ValueMention(start, end, " ".join(t.text for t in run), False, (), tuple(pairs))
     if not holders and len(run) == 1 and text in MONTHS and run[0].text[:1].isupper():
         holders = _in_dates(MONTHS[text], index)
     if not holders and start > 0 and len(run) == 1 and run[0].text[:1].isupper() and len(text) >= 4:
-        holders = _parts(text, index, whole_words=True)
+        holders = _parts(text, index)
     if not holders:
         return None
     return ValueMention(start, end, " ".join(t.text for t in run), False, _kept(holders))
@@ -203,14 +209,12 @@ def _shouted(at: int, token: Token) -> bool:
 
 
 def _quoted(at: int, token: Token, index: ValueIndex) -> ValueMention:
-    text = plain(token.text)
-    holders = (
-        _exact(text, index)
-        or _aliases(text, index)
-        or _spelled(text, index)
-        or _parts(text, index, whole_words=False)
-    )
-    pairs = [] if holders and holders[0].way in ("exact", "lemma") else _pairs(text, index)
+    text = token.text.casefold()
+    same = [
+        ValueMatch(c, v, "exact") for c, v in index.plain.get(plain(text), ()) if str(v).casefold() == text
+    ]
+    pairs = [] if same else _pairs(plain(text), index)
+    holders = same or _alike(token.text, index) or _holding(token.text, index)
     return ValueMention(at, at + 1, token.text, True, _kept(holders), tuple(pairs))
 
 
@@ -233,9 +237,28 @@ def _kept(holders: list[ValueMatch]) -> tuple[ValueMatch, ...]:
     return tuple(seen.values())[:KEPT_HOLDERS]
 
 
-def _exact(text: str, index: ValueIndex) -> list[ValueMatch]:
+def _is_plain(token: Token) -> bool:
+    return token.kind == "word" and len(token.low) >= 5 and token.text[:1].islower()
+
+
+def _alike(text: str, index: ValueIndex) -> list[ValueMatch]:
+    """Return the columns of codes like this one, with the text as their value."""
+    if not is_telling(text):
+        return []
+    return [
+        ValueMatch(column, text, "exact") for column, values in index.codes.items() if has_shape(values, text)
+    ]
+
+
+def _holding(text: str, index: ValueIndex) -> list[ValueMatch]:
+    """Return columns with values that contain the text, for "contains" and "starts with"."""
+    counts = Counter(column for column, value, _ in index.texts if text.casefold() in value.casefold())
+    return [ValueMatch(column, text, "part") for column in sorted(counts, key=lambda c: (-counts[c], c))]
+
+
+def _exact(text: str, index: ValueIndex, *, lemmas: bool = True) -> list[ValueMatch]:
     exact = [ValueMatch(c, v, "exact") for c, v in index.plain.get(text, ())]
-    if exact:
+    if exact or not lemmas:
         return exact
     return [ValueMatch(c, v, "lemma") for c, v in index.lemmas.get(_lemmas(text), ())]
 
@@ -248,24 +271,12 @@ def _aliases(text: str, index: ValueIndex) -> list[ValueMatch]:
     return found
 
 
-def _spelled(text: str, index: ValueIndex) -> list[ValueMatch]:
-    if len(text) < 4:
-        return []
-    scored = []
-    for column, value, other in index.texts:
-        if abs(len(other) - len(text)) <= 3:
-            likeness = similar_text(text, other)
-            if likeness >= 0.75:
-                scored.append((-likeness, column, value))
-    return [ValueMatch(column, value, "fuzzy") for _, column, value in sorted(scored)[:4]]
-
-
-def _parts(text: str, index: ValueIndex, *, whole_words: bool) -> list[ValueMatch]:
-    """Return columns with values that contain the text; the match value is the text itself, for LIKE."""
+def _parts(text: str, index: ValueIndex) -> list[ValueMatch]:
+    """Return columns with values that contain the words; the match value is the text itself, for LIKE."""
     counts: dict[int, int] = {}
     padded = f" {text} "
     for column, _, other in index.texts:
-        if (padded in f" {other} ") if whole_words else (text in other):
+        if padded in f" {other} ":
             counts[column] = counts.get(column, 0) + 1
     ranked = sorted(counts, key=lambda c: (-counts[c], c))
     return [ValueMatch(column, text, "part") for column in ranked]

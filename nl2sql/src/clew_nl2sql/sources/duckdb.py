@@ -52,6 +52,10 @@ class DuckDBSource:
     def __repr__(self) -> str:
         return f"DuckDBSource({str(self.path)!r})"
 
+    def within(self, seconds: float) -> DuckDBSource:
+        """Return this source with a shorter time limit."""
+        return DuckDBSource(self.path, timeout=min(seconds, self._timeout))
+
     def catalog(self) -> Catalog:
         """Return the tables, columns, keys and samples of values."""
         import duckdb

@@ -75,6 +75,10 @@ class PostgresSource:
     def __repr__(self) -> str:
         return "PostgresSource(...)"  # the address may hold a password
 
+    def within(self, seconds: float) -> PostgresSource:
+        """Return this source with a shorter time limit."""
+        return PostgresSource(self._address, timeout=min(seconds, self._timeout))
+
     def catalog(self) -> Catalog:
         """Return the tables, columns, keys and samples of values."""
         import psycopg

@@ -40,6 +40,10 @@ class SQLiteSource:
     def __repr__(self) -> str:
         return f"SQLiteSource({str(self.path)!r})"
 
+    def within(self, seconds: float) -> SQLiteSource:
+        """Return this source with a shorter time limit."""
+        return SQLiteSource(self.path, timeout=min(seconds, self._timeout))
+
     def catalog(self) -> Catalog:
         """Return the tables, columns, keys and samples of values."""
         try:

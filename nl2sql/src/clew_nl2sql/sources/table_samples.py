@@ -60,7 +60,7 @@ def sampled_table(
         comment=comment,
         row_count=count if is_whole else estimate,
         view=view,
-        rows=tuple(tuple(_plain(value) for value in row) for row in rows),
+        rows=tuple(tuple(plain_value(value) for value in row) for row in rows),
     )
 
 
@@ -70,7 +70,7 @@ def _nothing(_: str) -> list[tuple[Any, ...]]:
 
 def _column(ask: Ask, dialect: str, table: exp.Table, column: ColumnDescription, is_whole: bool) -> Column:
     found = ask(_most_frequent(table, column.name).sql(dialect))
-    kept = [value for value in (_plain(row[0]) for row in found[:SAMPLE]) if value is not None]
+    kept = [value for value in (plain_value(row[0]) for row in found[:SAMPLE]) if value is not None]
     values = tuple(value for value in kept if not isinstance(value, str) or len(value) <= LONGEST_VALUE)
     all_seen = is_whole and len(found) <= SAMPLE
     return Column(
@@ -98,7 +98,8 @@ def _most_frequent(table: exp.Table, column: str) -> exp.Select:
     )
 
 
-def _plain(value: Any) -> Value | None:
+def plain_value(value: Any) -> Value | None:
+    """Return a value as a catalog holds it; None if it cannot."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

@@ -1,0 +1,187 @@
+"""Find the words of a question that its query does not read.
+
+A token is *read* if a chosen part of the query covers its position, if it is a word of a table or column that
+the query uses, or a synonym of one, or if it is a unit after a number. Fillers, presentation words and light
+verbs need no part of the query. They are closed lists in `silent_words.txt`. Every other word, number, date
+or quoted string is *unread*.
+
+An answer with an unread word may be an answer to another question, so it is never complete.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+
+from clew_nl2sql.planner.acts import Filter, Ignore
+from clew_nl2sql.planner.cues import comparative
+from clew_nl2sql.planner.expectations import abilities
+from clew_nl2sql.planner.features import CandidateFeatures
+from clew_nl2sql.planner.inflection import stem
+from clew_nl2sql.planner.lexicon import SYNONYMS
+from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
+from clew_nl2sql.planner.query import Query, Scalar, columns_of
+from clew_nl2sql.planner.render import needed_tables
+
+_ADDED = ("total", "amount", "overall", "altogether", "combined")
+_WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
+_TIME_WORDS = ("year", "date", "time", "day", "month")
+# Words that continue an earlier question, which the planner does not know.
+_BACK = (
+    ("of", "them"),
+    ("of", "those"),
+    ("of", "these"),
+    ("among", "them"),
+    ("what", "about"),
+    ("how", "about"),
+)
+
+
+@lru_cache(maxsize=1)
+def silent_words() -> dict[str, frozenset[str]]:
+    """Return the closed lists, by name."""
+    text = resources.files(__package__).joinpath("silent_words.txt").read_text("utf-8")
+    lists: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        name, _, words = line.partition(" ")
+        if name != "#":
+            lists.setdefault(name, set()).update(words.split())
+    return {name: frozenset(words) for name, words in lists.items()}
+
+
+def unread(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
+    """Return the unread words, in the order of the question."""
+    return [parsed.tokens[at].text for at in unread_positions(parsed, best)]
+
+
+def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[int]:
+    """Return the positions of unread tokens."""
+    lists = silent_words()
+    silent = lists["filler"] | lists["presentation"] | lists["light"]
+    covered = _covered(parsed, best)
+    named = _stems_in_use(parsed, best.query)
+    denied, compares = _denies(best.query), "compared" in abilities(best.query)
+    does = _functions(best.query)
+    found = []
+    for at, token in enumerate(parsed.tokens):
+        if at in covered or token.kind == "punct" or (at == 0 and token.low == "name"):
+            continue
+        if token.kind == "word":
+            if token.low in silent or token.lemma in silent or _is_named(token.low, named):
+                continue
+            if token.low in NEGATIONS and denied:
+                continue
+            if compares and comparative(parsed.low, at):
+                continue
+            if (
+                token.low in ("under", "over")
+                and parsed.tokens[min(at + 1, len(parsed.tokens) - 1)].kind == "word"
+            ):
+                continue
+            if parsed.word(at - 1) == "as" and parsed.word(at + 1) == "as":  # "as well as"
+                continue
+            if token.lemma in _ADDED and does & {"sum", "count"}:
+                continue
+            if token.lemma in lists["pattern"] and "like" in does:
+                continue
+            if _dates_a_condition(parsed, best, at):
+                continue
+            if token.low in lists["unit"] and at and parsed.tokens[at - 1].value is not None:
+                continue
+        found.append(at)
+    return sorted({*found, *_backward(parsed)})
+
+
+def _covered(parsed: ParsedQuestion, best: CandidateFeatures) -> set[int]:
+    covered: set[int] = set()
+    for decision, option in best.assignment.choices:
+        if isinstance(option.act, Ignore):
+            continue
+        covered.update(range(decision.start, decision.end))
+        if decision.kind == "amount":
+            amount = parsed.amounts[int(decision.key[1:])]
+            covered.update(range(amount.cue_start, amount.cue_end))
+    ordered = bool(best.query.order)
+    for cue in parsed.cues:  # "the most" of "which city has the most" is an order, whichever decision made it
+        if (cue.kind == "super" and ordered) or cue.kind == "count":
+            covered.update(range(cue.start, cue.end))
+    return covered
+
+
+def _stems_in_use(parsed: ParsedQuestion, query: Query) -> frozenset[str]:
+    schema = parsed.schema
+    tables: set[int] = set()
+    columns: set[int] = set()
+    for each in _queries(query):
+        tables.update(needed_tables(each, schema))
+        columns.update(columns_of(each))
+    words = {word for table in tables for word in schema.tables[table].words}
+    words |= {word for column in columns for word in schema.columns[column].words}
+    words |= {other for word in words for other in SYNONYMS.get(word, ())}
+    return frozenset(stem(word) for word in words)
+
+
+def _is_named(word: str, stems: frozenset[str]) -> bool:
+    """Return whether a word is a form of a used word: submitted, for `submission`."""
+    base = stem(word)
+    return base in stems or (len(base) > 4 and any(s[:5] == base[:5] for s in stems))
+
+
+def _queries(query: Query) -> list[Query]:
+    """Return a query and the queries inside it."""
+    found = [query]
+    if query.compound:
+        found += _queries(query.compound[1])
+    for condition in query.where + query.having:
+        if isinstance(condition.value, Query):
+            found += _queries(condition.value)
+        elif isinstance(condition.value, Scalar):
+            found.append(Query((), where=condition.value.where))
+    return found
+
+
+def _denies(query: Query) -> bool:
+    return any(
+        (each.compound is not None and each.compound[0] == "except")
+        or any(
+            c.op in ("!=", "not in", "is", "<=", ">=", "<", ">") or _is_no(c.value)
+            for c in each.where + each.having
+        )
+        for each in _queries(query)
+    )
+
+
+def _functions(query: Query) -> frozenset[str]:
+    """Return the aggregates of a query, and "like" if it compares with a pattern."""
+    found = {i.agg for each in _queries(query) for i in (*each.select, *(item for item, _ in each.order))}
+    found |= {c.item.agg for each in _queries(query) for c in each.having}
+    return frozenset(found | {c.op for each in _queries(query) for c in each.where if c.op == "like"})
+
+
+def _dates_a_condition(parsed: ParsedQuestion, best: CandidateFeatures, at: int) -> bool:
+    """Return whether a verb only says what happened then: "opened in 1958", where the column is just `year`.
+
+    If the column names another event (`placed_at` for "cancelled in 2024"), the verb is not read.
+    """
+    if not parsed.low[at].endswith("ed") or parsed.word(at + 1) not in _WHEN:
+        return False
+    for decision, option in best.assignment.choices:
+        if decision.kind == "amount" and isinstance(option.act, Filter) and at < decision.start <= at + 5:
+            column = parsed.schema.columns[option.act.column]
+            table = parsed.schema.tables[column.table]
+            return all(word in _TIME_WORDS or word in table.words for word in column.words)
+    return False
+
+
+def _is_no(value: object) -> bool:
+    return str(value).lower() in ("no", "n", "false", "f", "0", "none")
+
+
+def _backward(parsed: ParsedQuestion) -> list[int]:
+    """Return words that refer to an earlier question: "of them" before anything is named, "and in Paris?"."""
+    found = [0] if parsed.word(0) == "and" else []
+    for at in range(len(parsed.low) - 1):
+        first = parsed.word(at + 1) == "about" or not any(m.end <= at for m in parsed.mentions)
+        if first and (parsed.word(at), parsed.word(at + 1)) in _BACK:
+            found.append(at + 1)
+    return found
