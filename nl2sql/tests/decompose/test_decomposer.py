@@ -174,7 +174,7 @@ def test_what_a_source_says_is_in_the_column_that_holds_words(catalogs: dict[str
     [
         ("last year", "with order date between 2024-01-01 and 2024-12-31"),
         ("in the last year", "with order date between 2024-01-01 and 2024-12-31"),
-        ("this year", "with order date between 2025-01-01 and 2025-03-31"),
+        ("this year", "with order date between 2025-01-01 and 2025-12-31"),
         ("last month", "with order date between 2025-02-01 and 2025-02-28"),
         ("this month", "with order date between 2025-03-01 and 2025-03-31"),
         ("in 2024", "with order date between 2024-01-01 and 2024-12-31"),

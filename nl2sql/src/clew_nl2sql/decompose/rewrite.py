@@ -8,18 +8,18 @@ source mean nothing in another. All other words stay unchanged.
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import date
 
 from clew_nl2sql.decompose.clauses import AUXILIARY, COUNT_WORDS, LEAD, POSSESSIVE, PRONOUN, TAIL
+from clew_nl2sql.decompose.dates import in_birth_dates, in_days
 from clew_nl2sql.decompose.normalization import name_words, stem, words
-from clew_nl2sql.planner.catalog import Catalog, Table
+from clew_nl2sql.planner.catalog import Catalog, Column, Table
 
 NAMES = ("name", "title", "label")
 MONEY = ("amount", "total", "price", "cost", "payment", "value", "revenue")
 
-_RELATIVE = re.compile(
-    r"\b(?:in |during |over )?(?:the )?(last|previous|this|current) (year|month)\b", re.IGNORECASE
-)
+_BIRTHS = {"birth", "born", "dob", "birthdate", "birthday"}
+_TIMES = {stem(word) for word in ("time", "at", "on", "day", "timestamp", "date")}
 _YEAR = re.compile(r"\b(?:in|during|of) (?:the year )?((?:19|20)\d\d)\b(?![-/.]\d)", re.IGNORECASE)
 _SPENT = re.compile(
     r"\b(?:(?:that|who|which) )?(?:have |has )?spent (?:the )?(most|least)(?: money)?\b", re.IGNORECASE
@@ -44,29 +44,40 @@ _THERE = re.compile(
 
 
 def dated(text: str, catalog: Catalog, today: date) -> str:
-    """Replace times in words by a range of days, if the source stores dates."""
-    dates = [column.name for table in catalog.tables for column in table.columns if column.kind == "date"]
+    """Replace times and ages in words by ranges of days, if the source stores dates."""
+    dates = [(t, c) for t in catalog.tables for c in t.columns if c.kind == "date"]
     if not dates:
         return text
-    # Name the only date column, unless the question names it.
     said = {stem(word) for word in words(text)}
-    column = name_words(dates[0]) if len(dates) == 1 else []
-    named = f"with {' '.join(column)} " if column and stem(column[-1]) not in said else ""
+    births = [name_words(c.name) for _, c in dates if _BIRTHS.intersection(name_words(c.name))]
+    ages = any("age" in name_words(c.name) for t in catalog.tables for c in t.columns)
+    if births and not ages:
+        text = in_birth_dates(text, today, " ".join(births[0]))
 
-    def relative(found: re.Match[str]) -> str:
-        first = today.replace(day=1) if found[2].lower() == "month" else today.replace(month=1, day=1)
-        if found[1].lower() in ("last", "previous"):
-            end = first - timedelta(days=1)
-            first = end.replace(day=1) if found[2].lower() == "month" else end.replace(month=1, day=1)
-        else:
-            end = today
-        return f"{named}between {first.isoformat()} and {end.isoformat()}"
+    named = _unnamed_date(dates, said)
 
     def year(found: re.Match[str]) -> str:
         days = f"{named}between {found[1]}-01-01 and {found[1]}-12-31"
         return found[0] if _keeps_years(catalog, found[1]) else days
 
-    return _YEAR.sub(year, _RELATIVE.sub(relative, text))
+    return _YEAR.sub(year, in_days(text, today, named))
+
+
+def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str]) -> str:
+    """Return the words that name the date column, if only one can be meant and the question does not name it."""
+    for table, column in dates:
+        ignored = {stem(word) for word in name_words(table.name)}
+        own = {stem(word) for word in name_words(column.name)} - ignored
+        own = own - _TIMES if own - _TIMES else own
+        if own & said:
+            return ""
+    mentioned = [
+        column for table, column in dates if any(stem(word) in said for word in name_words(table.name))
+    ]
+    meant = [c for c in mentioned if not _BIRTHS.intersection(name_words(c.name))] or mentioned
+    if not mentioned and len(dates) == 1:
+        meant = [dates[0][1]]
+    return f"with {' '.join(name_words(meant[0].name))} " if len(meant) == 1 else ""
 
 
 def _keeps_years(catalog: Catalog, year: str) -> bool:

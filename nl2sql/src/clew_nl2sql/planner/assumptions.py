@@ -8,6 +8,7 @@ from __future__ import annotations
 from clew_nl2sql.planner.acts import ExcludeRows, Filter
 from clew_nl2sql.planner.features import CandidateFeatures
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.query import NULL
 
 
 def assumptions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
@@ -20,6 +21,8 @@ def assumptions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
             or not isinstance(act, Filter | ExcludeRows)
             or not isinstance(act.value, str)
         ):
+            continue
+        if act.value == NULL:
             continue
         first, last = parsed.tokens[decision.start], parsed.tokens[decision.end - 1]
         said = parsed.question[first.start : last.end].strip("\"'“”‘’`")

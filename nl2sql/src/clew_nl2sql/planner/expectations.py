@@ -40,7 +40,7 @@ _EXPECTATIONS = (
 def abilities(query: Query) -> frozenset[str]:
     """Return what a query does, as a few names."""
     found = {
-        "negation": any(c.op in ("!=", "not in") for c in query.where) or _sets(query, "except"),
+        "negation": any(c.op in ("!=", "not in", "is") for c in query.where) or _sets(query, "except"),
         "group": bool(query.group),
         "either": any(c.either for c in query.where) or _sets(query, "union", "intersect"),
         "several": len(query.select) > 1 or len(query.where) > 1,

@@ -13,6 +13,7 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.comment_linking import comment_index, link_comments
 from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, find_cues
 from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.predicates import find_predicates
 from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.planner.schema_linking import Mention, link_schema
 from clew_nl2sql.planner.tokens import Token, tokenize
@@ -41,6 +42,10 @@ _ORDER_BEFORE = word_set(
 _IMPERATIVES = word_set("show list find give return count select report display name order sort state")
 
 
+def _overlap(one: Mention | ValueMention, other: ValueMention) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
 class QuestionUnit(NamedTuple):
     """A word, or the mark of a mention, with the position of its tokens."""
 
@@ -63,6 +68,7 @@ class ParsedQuestion:
         self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
         self._leave_out_views()
         self.values = [v for v in self.values if not self._better_as_schema(v)]
+        self._add_predicates()
         spans = [(m.start, m.end) for m in self.mentions] + [(v.start, v.end) for v in self.values]
         taken = {at for start, end in spans for at in range(start, end)}
         explained = link_comments(self.tokens, taken, comment_index(catalog))
@@ -178,6 +184,14 @@ class ParsedQuestion:
                 if best.way == "exact" and best.coverage == 1 and not (capital and text.isupper()):
                     return not capital or mention.end - mention.start > value.end - value.start
         return False
+
+    def _add_predicates(self) -> None:
+        """Replace mentions of flags, and of columns that must be NULL, by conditions."""
+        found = find_predicates(self.tokens, self.schema, self.mentions)
+        inside = [v for v in self.values if v.quoted or not any(_overlap(v, p) for p in found)]
+        found = [p for p in found if not any(_overlap(v, p) for v in inside)]
+        self.values = sorted(inside + found, key=lambda v: v.start)
+        self.mentions = [m for m in self.mentions if not any(_overlap(m, p) for p in found)]
 
     def _inside_value(self, at: int) -> bool:
         return any(v.start <= at < v.end and (v.end - v.start > 1 or v.quoted) for v in self.values)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Value
 
+NULL = "\0"  # the value of `IS NULL`; no text of a database holds this character
+
 
 class SelectItem(NamedTuple):
     """A column or an aggregate of one; column None is `*`."""
@@ -31,7 +33,7 @@ class Condition(NamedTuple):
     """`item op value`; `either` connects it to the previous condition with OR."""
 
     item: SelectItem
-    op: str  # = != > < >= <= between like, in, not in
+    op: str  # = != > < >= <= between like, in, not in, is, is not
     value: Value | tuple[Value, ...] | Scalar | Query | SelectItem
     either: bool = False
 

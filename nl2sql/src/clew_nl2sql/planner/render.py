@@ -11,14 +11,14 @@ import re
 from sqlglot import exp
 from sqlglot.tokens import Tokenizer
 
-from clew_nl2sql.planner.catalog import DATES_LOOKED_AT, Value, are_dates
+from clew_nl2sql.planner.catalog import Value
+from clew_nl2sql.planner.date_conditions import date_condition
 from clew_nl2sql.planner.joins import JoinTree, join_tree
 from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, columns_of
 from clew_nl2sql.planner.schema_index import SchemaIndex
 
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
 _FOLDING = ("postgres", "redshift")  # dialects that convert an unquoted name to lower case
-_YEAR = re.compile(r"\d{4}\Z")
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FUNCTIONS: dict[str, type[exp.Expression]] = {
     "count": exp.Count, "sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max,
@@ -104,6 +104,10 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
         select = select.distinct(copy=False)
     if query.where:
         select = select.where(_conditions(query.where, scope, schema), copy=False)
+    for column in _ranked_with_nulls(query, schema):  # the smallest value is not a missing one
+        select = select.where(
+            exp.Not(this=exp.Is(this=scope.column(column), expression=exp.Null())), copy=False
+        )
     if query.group:
         select = select.group_by(*[scope.column(c) for c in query.group], copy=False)
     if query.having:
@@ -113,6 +117,15 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
         keys = [exp.Ordered(this=scope.item(i), desc=desc, nulls_first=not desc) for i, desc in query.order]
         select = select.order_by(*keys, copy=False)
     return select.limit(query.limit, copy=False) if query.limit is not None else select
+
+
+def _ranked_with_nulls(query: Query, schema: SchemaIndex) -> list[int]:
+    """Return the column that ranks the rows from its smallest value, if it has NULLs."""
+    if query.limit is None or not query.order:
+        return []
+    item, descending = query.order[0]
+    ranks = item.column is not None and not item.agg and not descending and not query.group
+    return [item.column] if ranks and item.column is not None and schema.columns[item.column].nulls else []
 
 
 def _table(schema: SchemaIndex, scope: _Scope, number: int) -> exp.Expr:
@@ -133,50 +146,14 @@ def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema
     return exp.and_(*[exp.or_(*group) if len(group) > 1 else group[0] for group in groups])
 
 
-def _by_year(condition: Condition, left: exp.Expression, schema: SchemaIndex) -> exp.Expr | None:
-    """Compare a column of dates with the first and last day of a year.
-
-    "After 2020" means after its last day; comparing 2020-05-01 with 2020, as text or as a date, would be
-    incorrect.
-    """
-    column, value = condition.item.column, condition.value
-    if (
-        condition.op in ("like", "in", "not in", "!=")
-        or column is None
-        or schema.columns[column].kind != "date"
-    ):
-        return None
-    plain = value if type(value) is tuple else (value, value)
-    years = [str(part) for part in plain]
-    values = schema.columns[column].source.values
-    text = are_dates(values)
-    if not all(_YEAR.match(year) for year in years) or (schema.dialect == "sqlite" and not text):
-        return None
-    since, until = f"{years[0]}-01-01", f"{years[-1]}-12-31"
-    if condition.op in (">=", "<"):
-        return _OPERATORS[condition.op](this=left, expression=_literal(since))
-    timed = any(isinstance(v, str) and len(v) > len(until) for v in values[:DATES_LOOKED_AT])
-    last: exp.Expr = exp.LTE(this=left.copy(), expression=_literal(until))
-    if timed:  # the last day includes its hours
-        last = exp.LT(this=left.copy(), expression=_literal(f"{int(years[-1]) + 1}-01-01"))
-    if condition.op == "<=":
-        return last
-    if condition.op == ">":
-        return (
-            exp.GTE(this=left, expression=last.expression)
-            if timed
-            else exp.GT(this=left, expression=_literal(until))
-        )
-    if timed:
-        return exp.and_(exp.GTE(this=left, expression=_literal(since)), last)
-    return exp.Between(this=left, low=_literal(since), high=_literal(until))
-
-
 def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.Expr:
     left = scope.item(condition.item)
     value = condition.value
-    if (by_year := _by_year(condition, left, schema)) is not None:
-        return by_year
+    if (by_day := date_condition(condition, left, schema)) is not None:
+        return by_day
+    if condition.op in ("is", "is not"):
+        missing = exp.Is(this=left, expression=exp.Null())
+        return missing if condition.op == "is" else exp.Not(this=missing)
     if isinstance(value, Query):
         inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
         return exp.Not(this=inside) if condition.op == "not in" else inside
@@ -186,7 +163,7 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
     elif isinstance(value, SelectItem):
         right = scope.item(value)
     elif isinstance(value, str | int | float):
-        right = _literal(value)
+        right = _of_column(value, condition.item, schema)
     else:
         return _of_several(condition.op, left, value)
     if condition.op == "like" and schema.dialect != "sqlite":  # dialects where LIKE depends on case and type
@@ -195,6 +172,14 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
             left = exp.cast(left, "text")
         return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _of_column(value: Value, item: SelectItem, schema: SchemaIndex) -> exp.Expr:
+    """Return a literal; a flag of a boolean column is TRUE or FALSE where numbers are not."""
+    boolean = item.column is not None and not item.agg and schema.columns[item.column].kind == "boolean"
+    if boolean and value in (0, 1) and schema.dialect != "sqlite":
+        return exp.Boolean(this=bool(value))
+    return _literal(value)
 
 
 def _of_several(op: str, left: exp.Expression, values: tuple[Value, ...]) -> exp.Expr:

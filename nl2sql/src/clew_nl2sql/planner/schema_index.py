@@ -23,7 +23,7 @@ class SchemaColumn:
     """A column with its words."""
 
     __slots__ = (
-        "core", "id", "is_key", "is_ref", "kind", "name", "source", "table", "unique", "words",
+        "core", "id", "is_key", "is_ref", "kind", "name", "nulls", "source", "table", "unique", "words",
     )  # fmt: skip
 
     def __init__(self, id: int, table: int, source: Column, words: tuple[str, ...], core: tuple[str, ...]):
@@ -37,6 +37,7 @@ class SchemaColumn:
         self.is_key = source.primary_key
         self.is_ref = False
         self.unique = False
+        self.nulls = False  # whether a sampled row lacks the value
 
 
 class SchemaTable:
@@ -68,12 +69,13 @@ class SchemaIndex:
             words = _name_words(table.name, vocabulary)
             made = SchemaTable(number, table, words)
             self.tables.append(made)
-            for column in table.columns:
+            for at, column in enumerate(table.columns):
                 column_words = _name_words(column.name, vocabulary)
                 core = tuple(w for w in column_words if w not in words) or column_words
                 entry = SchemaColumn(len(self.columns), number, column, column_words, core)
                 rows = table.row_count
                 entry.unique = bool(rows) and column.n_distinct == rows
+                entry.nulls = any(row[at] is None for row in table.rows)
                 made.columns.append(entry.id)
                 self.columns.append(entry)
         self._by_name = {(self.tables[c.table].name.lower(), c.name.lower()): c.id for c in self.columns}

@@ -28,6 +28,7 @@ from clew_nl2sql.planner.decisions import (
 )
 from clew_nl2sql.planner.lexicon import DEGREES
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.query import NULL
 from clew_nl2sql.planner.schema_index import SchemaColumn
 from clew_nl2sql.planner.schema_linking import Target
 from clew_nl2sql.planner.value_linking import ValueMatch, ValueMention
@@ -171,6 +172,8 @@ def _held(
             free = _v("free", shape, flat)
             made.append(Option("v.like", Filter(holder.column, "like", pattern), (), free))
         return made
+    if holder.value == NULL:
+        return [Option("v.eq", Filter(holder.column, "is", NULL), uses, _v("eq", shape, flat))]
     equal, unequal = ("in", "not in") if isinstance(holder.value, tuple) else ("=", "!=")
     made.append(Option("v.eq", Filter(holder.column, equal, holder.value), uses, _v("eq", shape, flat)))
     if likeness and equal == "=":
@@ -300,11 +303,20 @@ def _fits(column: SchemaColumn, amount: Amount) -> str:
 def _comparable(column: SchemaColumn, amount: Amount) -> bool:
     """Return whether a number can be compared with the column; it cannot with a column of words."""
     first = amount.values[0]
+    if column.kind == "date" and not _is_time(first):
+        return False
     if isinstance(first, str) or not column.source.values:
         return True
     if amount.op in ("=", "!=", "in"):
         return any(str(first) in str(v) for v in column.source.values)
     return any(not isinstance(v, str) or v[:1].isdigit() for v in column.source.values)
+
+
+def _is_time(value: float | int | str) -> bool:
+    """Return whether a date can be compared with a value: a day with the year first, or a year."""
+    if isinstance(value, str):
+        return value[:4].isdigit()
+    return 1000 <= value <= 2200
 
 
 def _compared(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
@@ -349,7 +361,9 @@ def _implied(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Op
         degree = "old"  # people are "over 40" without a word for age
     for column, minus, rank in implied_columns(parsed, degree):
         flip = turned(degree, minus)
-        if not amount.degree and (flip or rank):
+        if (not amount.degree and (flip or rank)) or (
+            column.kind == "date" and not _is_time(amount.values[0])
+        ):
             continue
         shape = [
             f"n.impl={rank}{bool(amount.degree)}",
@@ -396,7 +410,9 @@ def _held_numbers(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> li
     for column in parsed.schema.columns:
         if column.is_key:
             continue
-        year = "year" in column.words or "date" in column.words
+        year = "year" in column.words or "date" in column.words or column.kind == "date"
+        if column.kind == "date" and not _is_time(first):
+            continue
         held = first in column.source.values or str(first) in column.source.values
         if not ((year and _size(amount) in ("year", "date")) or (held and amount.op in ("=", "!=", "in"))):
             continue
