@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -74,3 +75,28 @@ def test_a_candidate_below_the_threshold_is_not_tried(
     answer = new_pipeline(clinic, planner=Sure()).ask("How many patients are there?")
     assert (answer.status, answer.rows) == ("unanswered", ())
     assert answer.scans[0].sql is None or "nope" in answer.scans[0].sql
+
+
+def test_people_are_shown_by_first_and_last_name(
+    tmp_path: Path, new_pipeline: Callable[..., Pipeline]
+) -> None:
+    with sqlite3.connect(tmp_path / "staff.db") as opened:
+        opened.executescript(
+            "CREATE TABLE customers (id INTEGER PRIMARY KEY, first_name TEXT, last_name TEXT, postcode TEXT);"
+            "INSERT INTO customers VALUES (1, 'Ada', 'Byron', '00650'), (2, 'Ada', 'King', '10115')"
+        )
+    opened.close()
+    answer = new_pipeline({"crm": f"sqlite:///{tmp_path}/staff.db"}).ask(
+        "Which customers have the postcode 00650?"
+    )
+    assert (answer.status, answer.rows) == ("answered", (("Ada", "Byron"),))
+
+
+def test_a_part_that_one_source_cannot_place_is_not_answered(ask: Callable[..., Any]) -> None:
+    answer = ask("How many patients are there, and what is the weather in Paris?")
+    assert answer.status in ("partial", "unanswered")
+
+
+def test_generated_run_ids_are_uuids(ask: Callable[..., Any]) -> None:
+    run_id = ask("How many patients are there?").run_id
+    assert UUID(run_id.removeprefix("ask-")).version == 4

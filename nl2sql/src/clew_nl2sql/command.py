@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
 
 import typer
 
@@ -105,7 +106,7 @@ def ask(
             return _answered(lambda: pipeline.resume(name), name, explain, as_json)
         if question is None:
             return _interactive(pipeline, user, only, explain, as_json)
-        name = id_of(run_id, "ask")
+        name = id_of(f"ask-{uuid4()}" if run_id is None else run_id, "ask")
         return _answered(
             lambda: pipeline.ask(question, user=user, source=only, run_id=name), name, explain, as_json
         )
@@ -340,7 +341,7 @@ def _asked(
     as_json: bool,
     at_terminal: bool,
 ) -> int:
-    name = id_of(None, "ask")
+    name = f"ask-{uuid4()}"
     try:
         return _answered(
             lambda: pipeline.ask(line, user=user, source=only, run_id=name), name, explain, as_json

@@ -7,7 +7,6 @@ bound to it. A question can therefore be resumed after a crash and replayed with
 from __future__ import annotations
 
 import re
-import secrets
 import shutil
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
+from uuid import uuid4
 
 from clew import Engine, Event, MemoryStore, ReplayReport, RunResult, SQLiteStore
 from clew.runtime import EngineOptions
@@ -179,7 +179,7 @@ class Pipeline:
             user = UserContext.operator()
         check_user(user)
         return GraphState(
-            trace_id=run_id or f"ask-{secrets.token_hex(4)}",
+            trace_id=run_id or f"ask-{uuid4()}",
             user_query=question.strip(),
             user_context=user,
             datasource_id=source,

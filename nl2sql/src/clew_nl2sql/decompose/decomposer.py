@@ -4,6 +4,8 @@ The question is cut into clauses, and every clause gets a score for every source
 highest total wins, where each change of source has a cost. Adjacent clauses of one source form one part with
 the original wording, so a question about a single source reaches its planner unchanged.
 
+A question to a single source is never split.
+
 The decomposer does not interpret a part; the planner does.
 """
 
@@ -53,8 +55,11 @@ class LinkingDecomposer:
             everywhere = _everywhere(question, vocabularies)
             if everywhere:
                 return everywhere
-        question = _spelled_out(question, catalogs)
-        found = english.clauses(question)
+        question = _spelled_out(question, catalogs).strip()
+        if len(catalogs) == 1:  # there is nothing to assign, and "and" may join two columns
+            found = [Clause(question, 0, len(question))]
+        else:
+            found = english.clauses(question)
         worth = [score(_weighed(clause.text), vocabularies) for clause in found]
         chosen = _without_what_is_apart(found, worth, _assign(worth, list(catalogs)))
         parts = _parts(found, chosen)

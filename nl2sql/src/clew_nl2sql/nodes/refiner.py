@@ -1,4 +1,5 @@
-"""The retry path: retry_handler counts retries, refiner collects feedback for the next plan.
+"""The retry path: retry_handler counts retries, refiner collects feedback for the next plan
+from the errors and from the `reasoning` of the planner.
 
 retry_handler writes `retry_count`, refiner writes `refiner_response`. The routes decide whether to retry.
 """
@@ -21,9 +22,8 @@ def RetryHandlerNode(state: SubgraphExecutionState) -> dict[str, Any]:
 @node(name="refiner", writes=("refiner_response", "reasoning"), after="retry_handler")
 def RefinerNode(state: SubgraphExecutionState) -> dict[str, Any]:
     """Return the errors so far, and the queries that must not be proposed again."""
-    plan = state.ast_planner_response.plan if state.ast_planner_response else None
-    before = state.refiner_response or RefinerResponse()
-    rejected = dict.fromkeys([*before.rejected, *([plan.sql] if plan and plan.sql else [])])
+    tried = [step["sql"] for step in state.reasoning if step.get("node") == "ast_planner" and step.get("sql")]
+    rejected = dict.fromkeys(tried)
     feedback = tuple(f"{error.code.value}: {error.message}" for error in state.errors)
     return {
         "refiner_response": RefinerResponse(feedback=feedback, rejected=tuple(rejected)),

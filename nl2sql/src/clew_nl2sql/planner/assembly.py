@@ -67,7 +67,7 @@ def assemble(parsed: ParsedQuestion, assignment: Assignment) -> list[Draft]:
             for filtered, more in _filtered(parsed, parts, query):
                 for ordered, order in _ordered(parsed, parts, filtered):
                     for final, last in _counted_once(schema, parts, ordered) or _distinct(parsed, ordered):
-                        final = _with_keys(final, parsed.via)
+                        final = _with_keys(_by_full_name(parsed, final), parsed.via)
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
 
@@ -159,6 +159,17 @@ def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
         if _asks_everything(parsed) and table == tables[0]:
             found.append(((SelectItem(None),), ("show:all",)))
     return found
+
+
+def _by_full_name(parsed: ParsedQuestion, query: Query) -> Query:
+    """Show people by first and last name, unless the question names only one of the two."""
+    if query.compound or query.group or len(query.select) != 1 or query.select[0].agg:
+        return query
+    column, schema = query.select[0].column, parsed.schema
+    if column is None or {"first", "last", "given", "family", "surname", "forename"} & set(parsed.low):
+        return query
+    both = _first_and_last(schema, schema.columns[column].table)
+    return query._replace(select=both[0][0]) if both and query.select[0] == both[0][0][0] else query
 
 
 def _first_and_last(schema: SchemaIndex, table: int) -> list[Selection]:

@@ -1,0 +1,31 @@
+"""Everyday databases: never a confidently wrong answer, and most questions answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.everyday import Part
+from benchmarks.nl2sql_everyday import PARTS, evaluate
+
+LEAST_RIGHT = 0.6  # of the questions that the tables can answer
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_no_answer_is_wrong_and_most_are_right(part: Part) -> None:
+    verdicts = evaluate(part)
+    assert [v.question for v in verdicts if v.outcome == "wrong"] == []
+    answerable = {question for question, sql in part.questions if sql is not None}
+    counts = Counter(v.outcome for v in verdicts if v.question in answerable)
+    assert counts["right"] >= LEAST_RIGHT * len(answerable), counts
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_what_the_tables_cannot_answer_is_not_answered(part: Part) -> None:
+    unanswerable = {question for question, sql in part.questions if sql is None}
+    answered = [
+        v.question for v in evaluate(part) if v.question in unanswerable and v.answer.status == "answered"
+    ]
+    assert unanswerable
+    assert answered == []
