@@ -92,7 +92,7 @@ class RunLog(msgspec.Struct):
         """
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
         open_questions = (
-            "; ".join(f"{path}: {brief(question.question)}" for path, question in asked.items()) or "nothing"
+            "; ".join(f"{path}: {brief(asked[path].question)}" for path in sorted(asked)) or "nothing"
         )
         if single and (len(asked) != 1 or answers):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):
