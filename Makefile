@@ -9,13 +9,15 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all coverage lint format bench clean
+.PHONY: help demo test test-all coverage lint format pictures docs bench clean
 
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WORKERS ?= auto
 PARTS ?= 2
 VENV ?= .venv
+DOCS_ARGS ?=
+DOCS_VENV := .venv-docs
 
 # Demo and tests start many processes; without bytecode each would compile the whole library again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,7 +29,7 @@ FITS := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 # $(call install,FOLDER,EXTRA,CONSTRAINTS,OTHERS): an environment with Clew, editable, one of its extras, and other
 # distributions of this repository.
 # A name on PATH may be a stub that does not start (a version manager's), so each is tried. An
-# environment without a working pip is a torso of an interrupted run, and is made anew.
+# environment without a working pip was left by an interrupted run, and is made again.
 define install
 	@set -e; \
 	if ! $(1)/bin/python -m pip --version >/dev/null 2>&1; then \
@@ -58,7 +60,8 @@ help: ## list the targets
 
 demo: $(VENV)/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
 	@$(VENV)/bin/python nl2sql/examples/demo.py
-	@$(VENV)/bin/python examples/demo/triage.py
+	@$(VENV)/bin/clew demo
+	@echo "(the command is in $(VENV)/bin)"
 
 test: $(VENV)/.installed ## all tests but the slow campaigns
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
@@ -78,7 +81,13 @@ format: $(VENV)/.installed ## let ruff repair what it can
 	@$(VENV)/bin/python -m ruff check --fix .
 	@$(VENV)/bin/python -m ruff format .
 
-bench: .venv-bench/.installed ## measure Clew beside its peers
+pictures: $(VENV)/.installed ## draw the pictures of the galleries again
+	@$(VENV)/bin/python docs/pictures/draw.py
+
+docs: $(DOCS_VENV)/.installed ## build the documentation site into build/site; warnings and broken links are errors
+	@$(DOCS_VENV)/bin/python -m docs.site.build $(DOCS_ARGS)
+
+bench: .venv-bench/.installed ## measure Clew and its peers
 	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove everything that these targets made
@@ -87,6 +96,9 @@ clean: ## remove everything that these targets made
 
 $(VENV)/.installed: pyproject.toml nl2sql/pyproject.toml constraints.txt
 	$(call install,$(VENV),dev,-c constraints.txt,./nl2sql)
+
+$(DOCS_VENV)/.installed: pyproject.toml constraints.txt
+	$(call install,$(DOCS_VENV),docs,-c constraints.txt)
 
 # The peers have requirements of their own, which must not move what the tests run on.
 BENCH_PINS := $(or $(wildcard benchmarks/constraints.txt),constraints.txt)

@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.calls import calls
 from benchmarks.chain import async_chain, chain
+from benchmarks.clusters import clusters
 from benchmarks.concurrent_runs import concurrent
 from benchmarks.contestants import load
 from benchmarks.durable import durable, durable_bytes
@@ -25,11 +26,17 @@ from benchmarks.imports import imports
 from benchmarks.incremental import incremental
 from benchmarks.large_values import large_values
 from benchmarks.loop import loop
+from benchmarks.page import page
+from benchmarks.queued_runs import queue
+from benchmarks.reading import list_runs, open_run
 from benchmarks.restore_postgres import restore_postgres
 from benchmarks.restore_redis import restore_redis
 from benchmarks.restore_sqlite import restore_sqlite
+from benchmarks.resume import resume
 from benchmarks.rows import Result, Settings, Workload
+from benchmarks.sleeping import sleeping
 from benchmarks.stall import stall
+from benchmarks.tracing import tracing
 from benchmarks.uneven import uneven
 
 WORKLOADS: dict[str, Workload] = {
@@ -37,11 +44,19 @@ WORKLOADS: dict[str, Workload] = {
     "async-chain": async_chain,
     "loop": loop,
     "fanout": fanout,
+    "clusters": clusters,
     "uneven": uneven,
     "durable": durable,
     "durable-bytes": durable_bytes,
     "concurrent": concurrent,
+    "queue": queue,
+    "resume": resume,
+    "sleeping": sleeping,
+    "list": list_runs,
+    "open": open_run,
+    "page": page,
     "stall": stall,
+    "tracing": tracing,
     "large-values": large_values,
     "explore": explore,
     "restore-postgres": restore_postgres,

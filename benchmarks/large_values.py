@@ -1,9 +1,10 @@
-"""What a large value costs on its way through a durable run: time, and memory.
+"""What a large value costs on its way through a durable run, or a stored dependency graph: time, and memory.
 
 A node returns 50 MB, as bytes or as an array of numpy, and a second node reads it. Both steps are in a new SQLite file
-when the run ends. Time is counted in multiples of one SHA-256 of the same bytes, measured beside each run: a store that
-names content by its digest takes at least one. The floor hashes the bytes, writes them to a file and waits for the
-disk. Memory is the highest use of a process of its own, in multiples of the value, which is included.
+when the run ends; in the rows of a dependency graph, both values are stored when the pull returns. Time is counted in
+multiples of one SHA-256 of the same bytes, measured beside each run: a store that names content by its digest takes at
+least one. The floor hashes the bytes, writes them to a file and waits for the disk; on PostgreSQL it inserts them into
+a table. Memory is the highest use of a process of its own, in multiples of the value, which is included.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.contestants import CLEW, FLOOR, Contestant, load
-from benchmarks.places import sqlite_place
+from benchmarks.places import Place, postgres_place, sqlite_place
 from benchmarks.rows import Bar, Outcome, Result, Row, Settings
 
 SIZE = 50_000_000
@@ -38,6 +39,14 @@ def large_values(contestants: tuple[Contestant, ...], settings: Settings) -> Ite
         title = f"the same: highest memory, in sizes of the {kind}"
         row = Row(f"large-values-memory-{key}", "large values, memory", title, "×", MEMORY_BAR)
         yield Result(row, tuple(_outcome(each, _memory, kind, settings) for each in entered))
+        title = f"pull of {SIZE // 10**6} MB as {kind} in a dependency graph, SQLite, in SHA-256 of the same bytes"
+        row = Row(f"large-values-pull-{key}", "large values, pull", title, "×", TIME_BAR)
+        yield Result(row, tuple(_outcome(each, _pull_times, kind, settings) for each in entered))
+    title = (
+        f"pull of {SIZE // 10**6} MB as bytes in a dependency graph, PostgreSQL, in SHA-256 of the same bytes"
+    )
+    row = Row("large-values-pull-postgres", "large values, pull", title, "×")
+    yield Result(row, tuple(_outcome(each, _postgres_times, "bytes", settings) for each in entered))
 
 
 def _outcome(
@@ -66,15 +75,31 @@ def made(kind: str) -> Any:
 
 
 def _times(contestant: Contestant, kind: str, settings: Settings) -> tuple[float, ...]:
+    return _measured(contestant, "large_values", kind, settings)
+
+
+def _pull_times(contestant: Contestant, kind: str, settings: Settings) -> tuple[float, ...]:
+    return _measured(contestant, "large_pull", kind, settings)
+
+
+def _postgres_times(contestant: Contestant, kind: str, settings: Settings) -> tuple[float, ...]:
+    with postgres_place() as place:
+        return tuple(_sample(contestant, "large_pull", kind, place) for _ in range(settings.rounds))
+
+
+def _measured(contestant: Contestant, workload: str, kind: str, settings: Settings) -> tuple[float, ...]:
     samples = []
     for _ in range(settings.rounds):
-        value = made(kind)
         with sqlite_place("normal") as place, place.open:
-            run = contestant.workload("large_values")(value, place)  # type: ignore[misc]
-            gc.collect()
-            taken, digest = _seconds(run), _seconds(lambda value=value: hashlib.sha256(value).digest())
-            samples.append(taken / digest)
+            samples.append(_sample(contestant, workload, kind, place))
     return tuple(samples)
+
+
+def _sample(contestant: Contestant, workload: str, kind: str, place: Place) -> float:
+    value = made(kind)
+    run = contestant.workload(workload)(value, place)
+    gc.collect()
+    return _seconds(run) / _seconds(lambda: hashlib.sha256(value).digest())
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -100,11 +125,11 @@ def _measure_memory(name: str, kind: str) -> float:
     (contestant,) = (each for each in load(["large-values"]) if each.name == name)
     small = b"small" if kind == "bytes" else made(kind)[:100].copy()  # a first run loads modules
     with sqlite_place("normal") as place, place.open:
-        contestant.workload("large_values")(small, place)()  # type: ignore[misc]
+        contestant.workload("large_values")(small, place)()
     before = _bytes("VmRSS")
     value = made(kind)
     with sqlite_place("normal") as place, place.open:
-        contestant.workload("large_values")(value, place)()  # type: ignore[misc]
+        contestant.workload("large_values")(value, place)()
     return (_bytes("VmHWM") - before) / SIZE
 
 

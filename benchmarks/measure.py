@@ -63,7 +63,7 @@ def _prepare(
         sampler = (
             _async_sampler(run, timing.expected, runner)
             if timing.asynchronous
-            else _sampler(run, timing.expected)
+            else _sampler(run, timing.expected, timing.clock)
         )
         sampler(1)
         if timing.once:
@@ -93,14 +93,14 @@ def _rounds(samplers: dict[str, tuple[Sampler, int]], timing: Timing, rounds: in
     return {name: failures.get(name) or Outcome(name, "measured", tuple(samples[name])) for name in names}
 
 
-def _sampler(run: Callable[[], Any], expected: Any) -> Sampler:
+def _sampler(run: Callable[[], Any], expected: Any, clock: Callable[[], float]) -> Sampler:
     def sample(count: int) -> float:
-        started = time.perf_counter()
+        started = clock()
         for _ in range(count):
             answer = run()
             if answer != expected:
                 raise WrongAnswerError(f"{answer!r} instead of {expected!r}")
-        return time.perf_counter() - started
+        return clock() - started
 
     return sample
 

@@ -3,7 +3,7 @@
 DIR holds `questions.json`, a list of `{db, question, sql}`, and `databases/<db>.sqlite`. A question is answered right
 if the planner's query gives the gold query's rows: as multisets, in order only where the gold query has an
 outermost ORDER BY, whatever the order of columns. An abstention counts as wrong for the accuracy and is left
-out of the precision.
+out of the precision; so does a partial answer, which leaves a word of the question unread.
 
 The shipped weights were learned on Spider's training questions. To score on those, leave a fold out: `--fold K`
 trains on the other folds (four minutes of one core, needs numpy) and scores on fold K, whose databases nothing was
@@ -45,10 +45,11 @@ class Verdict:
     level: str
     sql: str | None
     certainty: float
-    outcome: str  # right, wrong, abstained
+    outcome: str  # right, wrong, partial, abstained
     cause: str = ""
     milliseconds: float = 0.0
     guess_right: bool = False  # whether the best candidate was right, answered or not
+    unread: bool = False  # whether it leaves a word of the question unread
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Score:
 
     right: int = 0
     wrong: int = 0
+    partial: int = 0
     abstained: int = 0
     guessed: int = 0
     causes: Counter[str] = field(default_factory=Counter)
@@ -68,13 +70,14 @@ class Score:
             self.causes[verdict.cause] += 1
 
     def figures(self) -> dict[str, Any]:
-        count = self.right + self.wrong + self.abstained
+        count = self.right + self.wrong + self.partial + self.abstained
         answered = self.right + self.wrong
         return {
             "questions": count,
             "accuracy": round(self.right / count, 4) if count else None,
             "coverage": round(answered / count, 4) if count else None,
             "precision": round(self.right / answered, 4) if answered else None,
+            "partial": round(self.partial / count, 4) if count else None,
             "accuracy_if_always_answering": round(self.guessed / count, 4) if count else None,
         }
 
@@ -98,9 +101,9 @@ def judge(corpus: Corpus, example: Example, planner: RulePlanner) -> Verdict | N
     guess = plan.candidates[0].sql if plan.candidates else None
     rows = database.run(guess) if guess is not None else None
     right = rows is not None and same_answer(normal(gold), normal(rows), ordered=is_ordered(example.sql))
-    verdict.guess_right = right
+    verdict.guess_right, verdict.unread = right, bool(plan.unmapped)
     if not plan.abstained:
-        verdict.outcome = "right" if right else "wrong"
+        verdict.outcome = "partial" if plan.unmapped else "right" if right else "wrong"
     if verdict.outcome != "right":
         verdict.cause = _cause(corpus, example, plan, right)
     return verdict
@@ -108,7 +111,7 @@ def judge(corpus: Corpus, example: Example, planner: RulePlanner) -> Verdict | N
 
 def _cause(corpus: Corpus, example: Example, plan: Plan, right: bool) -> str:
     if right:
-        return "too cautious"
+        return "too cautious" if plan.abstained else "a word unread, though right"
     if not plan.candidates:
         return "no candidate"
     return cause(example.sql, plan.candidates[0].sql, corpus.catalog(example.db))
@@ -163,12 +166,12 @@ def summary(verdicts: list[Verdict]) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any]) -> None:
-    print(f"{'':8} questions  accuracy  coverage  precision")
+    print(f"{'':8} questions  accuracy  coverage  precision   partial")
     for name, row in [("all", figures), *figures["levels"].items()]:
         if row["questions"]:
             shares = [
                 f"{row[k]:9.1%}" if row[k] is not None else f"{'-':>9}"
-                for k in ("accuracy", "coverage", "precision")
+                for k in ("accuracy", "coverage", "precision", "partial")
             ]
             print(f"{name:8} {row['questions']:9} {' '.join(shares)}")
     print(f"\nif it always answered: {figures['accuracy_if_always_answering']:.1%}")

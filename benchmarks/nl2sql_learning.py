@@ -11,6 +11,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from clew_nl2sql.planner.certainty import chance
 
@@ -110,38 +111,66 @@ def _softmax(
     return {f: round(float(mean[n]), 4) for f, n in names.numbers.items() if abs(mean[n]) >= SMALLEST}
 
 
+class Winner(NamedTuple):
+    """The best candidate of a question: its facts, whether it is right, and whether it reads every word."""
+
+    facts: Sparse
+    right: bool
+    db: str
+    whole: bool
+
+
 def learn_certainty(
-    verdicts: Sequence[tuple[Sparse, bool, str]], precision: float
+    winners: Sequence[Winner], questions: int, precision: float
 ) -> tuple[dict[str, float], float, str]:
-    """Weights, the threshold above which that share of unseen winners is right, and what that means in figures."""
-    databases = sorted({db for _, _, db in verdicts})
+    """Weights, the threshold above which that share of unseen winners is right, and what that means in figures.
+
+    Winners that leave a word unread are never answers, so the threshold does not depend on them.
+    """
+    databases = sorted({winner.db for winner in winners})
     part = {db: n % 5 for n, db in enumerate(databases)}
     unseen: list[tuple[float, bool]] = []
     for k in range(5):
-        weights = _logistic([v for v in verdicts if part[v[2]] != k])
-        unseen += [(chance(weights, facts), right) for facts, right, db in verdicts if part[db] == k]
+        weights = _logistic([winner for winner in winners if part[winner.db] != k])
+        unseen += [
+            (chance(weights, winner.facts), winner.right)
+            for winner in winners
+            if part[winner.db] == k and winner.whole
+        ]
     threshold = _threshold(unseen, precision)
     answered = [right for certainty, right in unseen if certainty >= threshold]
     figures = (
         f"right {sum(right for _, right in unseen)}, answered {len(answered)}, of these right {sum(answered)}"
+        f"\n{_curve(unseen, questions)}"
     )
-    return _logistic(verdicts), threshold, f"{len(unseen)} winners: {figures}"
+    return _logistic(winners), threshold, f"{len(unseen)} winners: {figures}"
 
 
-def _logistic(verdicts: Sequence[tuple[Sparse, bool, str]]) -> dict[str, float]:
+def _curve(unseen: list[tuple[float, bool]], questions: int) -> str:
+    """The trade-off: shares of all questions that are answered and right, and of the answers that are right."""
+    lines = ["threshold  accuracy  coverage  precision"]
+    for percent in range(30, 96, 5):
+        answered = [right for certainty, right in unseen if certainty * 100 >= percent]
+        if answered:
+            shares = (sum(answered) / questions, len(answered) / questions, sum(answered) / len(answered))
+            lines.append(f"{percent / 100:9} {shares[0]:9.1%} {shares[1]:9.1%} {shares[2]:9.1%}")
+    return "\n".join(lines)
+
+
+def _logistic(winners: Sequence[Winner]) -> dict[str, float]:
     seen: dict[str, set[str]] = defaultdict(set)
-    for facts, _, db in verdicts:
-        for name, _ in facts:
-            seen[name].add(db)
+    for winner in winners:
+        for name, _ in winner.facts:
+            seen[name].add(winner.db)
     weights: dict[str, float] = {name: 0.0 for name, places in sorted(seen.items()) if len(places) >= 5}
     squares = dict.fromkeys(weights, 1e-2)
     total = dict.fromkeys(weights, 0.0)
     shuffler = random.Random(3)
-    rows = list(verdicts)
+    rows = list(winners)
     epochs, rate, decay, passes = 25, 0.08, 2e-3, 0
     for epoch in range(epochs):
         shuffler.shuffle(rows)
-        for facts, right, _ in rows:
+        for facts, right, _, _ in rows:
             slope = chance(weights, facts) - right
             for feature, value in facts:
                 if feature in weights:

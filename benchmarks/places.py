@@ -27,6 +27,9 @@ DURABLE = (
     "concurrent",
     "stall",
     "large_values",
+    "large_pull",
+    "listed",
+    "opened",
 )
 
 

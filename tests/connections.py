@@ -1,8 +1,8 @@
-"""SQLite connections that say when nobody closed them.
+"""Connections that say when nobody closed them.
 
 Python reports an unclosed connection from 3.13 on, and only when the garbage collector happens to find it. Here every
 connection that is opened in a block is watched, on every version, and the collector runs at the end of the block.
-`with sqlite3.connect(...)` commits; it does not close.
+`with sqlite3.connect(...)` commits; it does not close. Of PostgreSQL, open stores are known without the collector.
 """
 
 from __future__ import annotations
@@ -65,3 +65,19 @@ def _callers() -> str:
             break
         frame = frame.f_back
     return " < ".join(lines)
+
+
+def stores_left_open() -> list[str]:
+    """Return the names of open PostgreSQL stores with connections, and close them.
+
+    An abandoned thread may still use a connection of a closed store; it closes the connection when it returns it.
+    """
+    module = sys.modules.get("clew.stores.postgres.connection")
+    left = (
+        [link for link in list(module._links) if link.pool.sessions and not link.pool.is_closed]
+        if module
+        else []
+    )
+    for link in left:
+        link.close()
+    return [link.name for link in left]

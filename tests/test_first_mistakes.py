@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import operator
@@ -14,6 +15,7 @@ import pytest
 
 from clew import (
     END,
+    Command,
     Context,
     Engine,
     Graph,
@@ -223,6 +225,14 @@ async def recorded(query: str, ctx: Context) -> Any:
     return [ctx.record("call", call, query)]
 
 
+async def commanded(query: str) -> Any:
+    return Command(update={"x": call(query)})
+
+
+async def yielded(query: str) -> Any:
+    yield call(query)
+
+
 def plain(query: str) -> Any:
     return call(query)
 
@@ -236,7 +246,9 @@ def no_noise() -> Iterator[None]:
         gc.collect()
 
 
-@pytest.mark.parametrize("function, line", [(one, 1), (held, 2), (many, 2), (plain, 1)])
+@pytest.mark.parametrize(
+    "function, line", [(one, 1), (held, 2), (many, 2), (commanded, 1), (yielded, 1), (plain, 1)]
+)
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.usefixtures("no_noise")
@@ -260,6 +272,55 @@ def test_a_recorded_call_that_is_not_awaited_fails() -> None:
     assert Path(__file__).name in str(error)
 
 
+async def chunks(query: str) -> Any:
+    yield query
+
+
+def returning(make: Callable[[str], Any]) -> Callable[..., Any]:
+    async def returned(query: str) -> Any:
+        return make(query)
+
+    return returned
+
+
+PENDING: dict[str, Callable[[str], Any]] = {
+    "a task": lambda query: asyncio.ensure_future(call(query)),
+    "a task in a list": lambda query: [asyncio.ensure_future(call(query))],
+    "gathered": lambda query: asyncio.gather(call(query), call(query)),
+    "a future": lambda query: asyncio.get_running_loop().create_future(),
+    "an async generator": chunks,
+    "four deep": lambda query: {"a": [{"b": (call(query),)}]},
+    "five deep, of two": lambda query: {"a": [{"b": ({"c": call(query)}, call(query))}]},
+}
+
+
+@pytest.mark.parametrize("kind", PENDING)
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.usefixtures("no_noise")
+def test_work_that_is_not_awaited_fails(kind: str, durable: bool, tmp_path: Path) -> None:
+    graph = Graph([node(returning(PENDING[kind]), output="x")])
+    with Engine(graph, store=_store(durable, tmp_path)) as engine:
+        error = engine.run({"query": "ab"}, check=False).error
+    assert type(error) is OutputError
+    assert "await" in str(error) or "async for" in str(error)
+
+
+def test_a_sync_node_that_returns_an_async_generator_fails() -> None:
+    assert (
+        type(Graph([node(lambda query: chunks(query), name="x")]).run({"query": "a"}, check=False).error)
+        is OutputError
+    )
+
+
+def test_a_future_that_is_done_is_a_value() -> None:
+    async def done(query: str) -> Any:
+        task = asyncio.ensure_future(call(query))
+        await task
+        return [task]
+
+    assert Graph([node(done, output="x")]).run(query="a")["x"][0].result() is not None
+
+
 def test_a_coroutine_in_a_durable_state_cannot_be_stored(tmp_path: Path) -> None:
     made: list[Any] = []
 
@@ -278,7 +339,10 @@ def test_a_deep_or_long_value_is_not_searched_to_its_end() -> None:
     made = call("a")
 
     async def deep(query: str) -> Any:
-        return {"a": {"b": {"c": made}}, "long": [0] * 64 + [made]}
+        inside: Any = made
+        for _ in range(8):
+            inside = {"a": inside}
+        return {"deep": inside, "long": [0] * 64 + [made]}
 
     assert Graph([node(deep, output="x")]).run(query="a").status == "completed"
     made.close()
@@ -356,7 +420,7 @@ def test_a_fork_that_replaces_a_reduced_value_warns() -> None:
 def test_a_name_or_a_list_in_the_place_of_a_node():
     for wrong in ("first", ["first"], (1,)):
         with pytest.raises(GraphError, match=r"expected a node.*Graph\(\[f, g\]\)"):
-            Graph([wrong])  # type: ignore[list-item]
+            Graph([wrong])
 
 
 def test_a_lambda_with_a_parameter_self_is_no_method():

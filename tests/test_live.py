@@ -138,7 +138,7 @@ def test_a_terminal_without_rich_shows_nothing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stderr", Terminal())
     with live(SimpleNamespace(lines=list)) as changed:
         assert changed is None
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    assert sys.stderr.getvalue() == ""
 
 
 PROGRAM = """

@@ -330,7 +330,7 @@ def ask(a: int) -> str:
         (
             Graph([first]),
             {"answer": 1},
-            "run 'r' is completed and asks nothing; to answer otherwise, change the value with "
+            "run 'r' is completed and has no open question; to change an answer, change the value with "
             "engine.update('r', ...), or start from a step before it with engine.fork('r', step=...)",
         ),
         (Graph([first]), {"answers": {"ask#0": 1}}, "run 'r' does not ask at 'ask#0'; it asks: nothing"),
@@ -423,3 +423,33 @@ def test_a_gate_that_returns_an_iterator() -> None:
         DecisionError,
         "gate 'spread' returned a generator, which can be read only once; return a list",
     )
+
+
+def test_a_single_node_can_be_forced_without_a_list() -> None:
+    calls: list[int] = []
+
+    def ask(a: int) -> int:
+        calls.append(a)
+        return a
+
+    engine = Engine(Graph([ask]))
+    engine.run({"a": 1}, run_id="r")
+    engine.rerun("r", force="ask")
+    assert calls == [1, 1]
+
+
+def test_a_node_of_a_child_cannot_be_named() -> None:
+    def inner(a: int) -> int:
+        return a
+
+    @node(output="b")
+    def outer(a: int, ctx: Context) -> int:
+        return ctx.run(Graph([inner]), {"a": a})["inner"]
+
+    engine = Engine(Graph([outer]))
+    engine.run({"a": 1}, run_id="r")
+    for attempt in (
+        lambda: engine.run({"a": 1}, stop_before=["outer/inner"]),
+        lambda: engine.update("r", {"inner": 2}, as_node="outer#0!0/inner"),
+    ):
+        assert "child" in raised(attempt)[1]

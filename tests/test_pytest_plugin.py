@@ -48,6 +48,7 @@ def recorded(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def run(pytester: pytest.Pytester, **env: str) -> pytest.RunResult:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # most of the time goes into plugins of others
         for name, value in env.items():
             patch.setenv(name, value)
         return pytester.runpytest_subprocess("-p", "clew.pytest_plugin", "-q")

@@ -171,6 +171,8 @@ def test_a_sleep_of_an_async_item_moves_the_clock() -> None:
     clock = VirtualClock()
     stepper = Stepper(Graph([nap]), {"a": "-"}, clock=clock)
     stepper.complete("nap#0")
+    assert (stepper.running, clock.monotonic()) == (["nap#0"], 3600)
+    stepper.complete("nap#0")
     assert (stepper.finish()["x"], clock.monotonic()) == ("-", 3600)
 
 

@@ -109,8 +109,8 @@ def options_of(what: str, decorator: Any, **needed: Any) -> list[Row]:
         ("idempotency_key", (5, "x", OBJECT)),
         ("cache", NO_BOOL),
         ("description", NO_TEXT),
-    ]  # type: ignore[assignment]
-    return [(what, name, made(decorator, **needed, **{name: ...}), wrong) for name, wrong in rows]  # type: ignore[misc]
+    ]
+    return [(what, name, made(decorator, **needed, **{name: ...}), wrong) for name, wrong in rows]
 
 
 NODES: list[Row] = [
@@ -205,6 +205,7 @@ ENGINES: list[Row] = [
     ("Engine", "on_ambiguous", lambda v: Engine(GRAPH, on_ambiguous=v), (5, "x", None, ["ask"])),
     ("Engine", "durability", lambda v: Engine(GRAPH, durability=v), (5, "x", None, ["sync"])),
     ("Engine", "check_mutation", lambda v: Engine(GRAPH, check_mutation=v), NO_BOOL),
+    ("Engine", "import_string", lambda v: Engine(GRAPH, import_string=v), (*NO_TEXT, "shop")),
     ("Engine", "lease", lambda v: Engine(GRAPH, lease=v), NO_SECONDS),
     ("Engine", "import_string", lambda v: Engine(GRAPH, import_string=v), NO_TEXT),
     ("Engine", "clock", lambda v: Engine(GRAPH, clock=v), (5, "x", None, OBJECT)),
@@ -214,34 +215,38 @@ ENGINES: list[Row] = [
     ("run", "run_id", lambda v: Engine(GRAPH).run({"x": 1}, run_id=v), (*NO_TEXT, "")),
     ("stream", "values", lambda v: Engine(GRAPH).stream(v), NO_MAPPING),
     ("stream", "run_id", lambda v: Engine(GRAPH).stream({"x": 1}, run_id=v), NO_TEXT),
-    ("resume", "does not exist", lambda v: ran().resume(v), NO_RUN),
+    ("resume", "run id", lambda v: ran().resume(v), NO_RUN),
     ("resume", "answers", lambda v: asked().resume("r", answers=v), NO_MAPPING),
     ("resume", "accept_changes", lambda v: asked().resume("r", answer=1, accept_changes=v), NO_BOOL),
-    ("fork", "does not exist", lambda v: ran().fork(v), NO_RUN),
+    ("fork", "run id", lambda v: ran().fork(v), NO_RUN),
     ("fork", "step|label", lambda v: ran().fork("r", step=v), (1.5, OBJECT, "nope", True, -1, 9)),
     ("fork", "value", lambda v: ran().fork("r", values=v), (*NO_MAPPING, {5: 1})),
     ("fork", "run_id", lambda v: ran().fork("r", run_id=v), NO_TEXT),
-    ("rerun", "does not exist", lambda v: ran().rerun(v), NO_RUN),
+    ("rerun", "run id", lambda v: ran().rerun(v), NO_RUN),
     ("rerun", "values", lambda v: ran().rerun("r", values=v), (*NO_MAPPING, {5: 1})),
     ("rerun", "run_id", lambda v: ran().rerun("r", run_id=v), NO_TEXT),
-    ("replay", "does not exist", lambda v: ran().replay(v), NO_RUN),
+    ("replay", "run id", lambda v: ran().replay(v), NO_RUN),
     ("replay", "strict", lambda v: ran().replay("r", strict=v), NO_BOOL),
-    ("history", "does not exist", lambda v: ran().history(v), NO_RUN),
+    ("history", "run id", lambda v: ran().history(v), NO_RUN),
     ("history", "nested", lambda v: ran().history("r", nested=v), NO_BOOL),
-    ("state", "does not exist", lambda v: ran().state(v), NO_RUN),
+    ("state", "run id", lambda v: ran().state(v), NO_RUN),
     ("state", "step|label", lambda v: ran().state("r", step=v), (1.5, OBJECT, "nope", True, -1, 9)),
-    ("checkpoint", "does not exist", lambda v: ran().label_checkpoint(v, label="a"), NO_RUN),
+    ("checkpoint", "run id", lambda v: ran().label_checkpoint(v, label="a"), NO_RUN),
     ("checkpoint", "label", lambda v: ran().label_checkpoint("r", label=v), (*NO_TEXT, "")),
-    ("why", "does not exist", lambda v: ran().why(v, "y"), NO_RUN),
+    ("why", "run id", lambda v: ran().why(v, "y"), NO_RUN),
     ("why", "target|no node or value", lambda v: ran().why("r", v), (*NO_TEXT, "nope")),
-    ("diff", "does not exist", lambda v: ran().diff("r", v), NO_RUN),
-    ("result", "does not exist", lambda v: ran().result(v), NO_RUN),
-    ("cancel", "does not exist", lambda v: ran().cancel(v), NO_RUN),
-    ("delete", "does not exist", lambda v: ran().delete(v), NO_RUN),
-    ("scheduler", "does not exist", lambda v: ran().scheduler_state(v), NO_RUN),
-    ("export", "does not exist", lambda v: ran().export_run(v), NO_RUN),
+    ("diff", "run id", lambda v: ran().diff("r", v), NO_RUN),
+    ("result", "run id", lambda v: ran().result(v), NO_RUN),
+    ("cancel", "run id", lambda v: ran().cancel(v), NO_RUN),
+    ("delete", "run id", lambda v: ran().delete(v), NO_RUN),
+    ("scheduler", "run id", lambda v: ran().scheduler_state(v), NO_RUN),
+    ("export", "run id", lambda v: ran().export_run(v), NO_RUN),
     ("runs", "status", lambda v: ran().runs(status=v), (*NO_TEXT, "foo")),
     ("prune", "keep", lambda v: ran().prune(keep=v), ("x", 1.5, OBJECT, True, -1)),
+    ("run", "progress", lambda v: ran().run({"x": 1}, progress=v), NO_BOOL),
+    ("run", "timeout", lambda v: ran().run({"x": 1}, thread="t", timeout=v), NO_DELAYS),
+    ("run", "drop", lambda v: ran().run({"x": 1}, thread="t", drop=v), NO_BOOL),
+    ("stream", "resume", lambda v: list(ran().stream(run_id="r", resume=v)), NO_BOOL),
 ]
 
 CONTEXTS: list[Row] = [
@@ -325,7 +330,7 @@ def test_an_interrupt_needs_no_parentheses() -> None:
 
 def test_gates_take_their_function_directly() -> None:
     assert route(f, targets=["a", END]).targets == ("a", "END")
-    assert ifelse(f, when_true="a", when_false=END).when == ("a", "END")  # type: ignore[arg-type]
+    assert ifelse(f, when_true="a", when_false=END).when == ("a", "END")
     assert interrupt(f, output="answer").outputs == ("answer",)
 
 
@@ -333,13 +338,13 @@ def test_gates_take_their_function_directly() -> None:
     "use, told",
     [
         (route, "@route(targets=[...])"),
-        (route(multi=True), "@route(targets=[...])"),  # type: ignore[call-overload]
+        (route(multi=True), "@route(targets=[...])"),
         (
             ifelse,
             "@ifelse(when_true=..., when_false=...)",
         ),
         (
-            ifelse(when_true="a"),  # type: ignore[call-overload]
+            ifelse(when_true="a"),
             "@ifelse(when_true=..., when_false=...)",
         ),
     ],
@@ -364,7 +369,7 @@ def test_what_is_right_is_taken() -> None:
     )
     engine = Engine(
         Graph([sub]), listeners=iter([]), clock=VirtualClock(), seed=3, lease=1, import_string="a:b"
-    )  # type: ignore[arg-type]
+    )
     assert engine.run({"x": 1}, run_id="r")["y"] == 2
     assert [row.run_id for row in engine.runs(status="completed")] == ["r"]
     assert Command(goto=[Send("f", {}), END, good]).goto[1] is END

@@ -10,6 +10,7 @@ import operator
 import time
 from collections.abc import Awaitable, Callable
 from itertools import count
+from secrets import token_hex
 from typing import Annotated, Any, TypedDict
 
 from benchmarks.functions import ASYNC, chain_functions
@@ -18,7 +19,7 @@ from clew import END, Command, DependencyGraph, Engine, Graph, Send, append, nod
 from clew import explore as explorer
 from clew.explore import Action, Agent, Invariant, RandomWalk, World
 from clew.explore.systems import MemoryStorage
-from clew.stores import SQLiteStore, Store
+from clew.stores import PostgresStore, SQLiteStore, Store
 
 IMPORTS = "clew"
 RUNS = "clew, clew.runtime"
@@ -266,6 +267,39 @@ def stall(place: Place, shut: Callable[[], None], seconds: float) -> Callable[[]
     return run
 
 
+def listed(runs: int, page: int, place: Place) -> Callable[[], int]:
+    from benchmarks.reading import stored_rows
+    from clew.stores.postgres.store import PostgresStore
+
+    # Only the writing is hasty.
+    quick = f"{place.dsn} options='-c synchronous_commit=off'"
+    store = PostgresStore(quick) if place.dsn else SQLiteStore(place.file("list"))
+    for row in stored_rows(runs):
+        store.create(row)
+    if isinstance(store, PostgresStore):
+        store._link.run(
+            "runs", lambda cursor, _: cursor.execute("ANALYZE @.runs")
+        )  # as the server does within a minute
+    engine = place.open.enter_context(Engine(store=store))
+    return lambda: len(engine.runs(limit=page))
+
+
+def opened(steps: int, step: int | None, place: Place) -> Callable[[], int]:
+    @node(writes=("count",), goto=["more", END])
+    def more(count: int) -> Command:
+        return Command(update={"count": count + 1}, goto="more" if count + 1 < steps else END)
+
+    graph = Graph([more], name="long")
+    with Engine(graph, store=_file(place), max_steps=steps + 1) as engine:
+        engine.run({"count": 0}, run_id="long")
+
+    def run() -> int:
+        with Engine(store=_file(place)) as engine:
+            return int(engine.state("long", step).get("count"))
+
+    return run
+
+
 _large: dict[str, Any] = {}  # not a variable of the node, which would be a part of its code hash
 
 
@@ -284,8 +318,27 @@ def large_values(value: Any, place: Place) -> Callable[[], int]:
     return lambda: int(engine.run({"x": 1})["size"])
 
 
+def large_pull(value: Any, place: Place) -> Callable[[], int]:
+    _large["value"] = value
+    schemas = [schema("big", ["x"], _big), schema("size", ["big"], _size)]
+    store = place.dsn and PostgresStore(place.dsn, schema=f"large_{token_hex(6)}")
+    if store:
+        place.open.callback(store.close)
+    graph = place.open.enter_context(DependencyGraph(schemas, store or place.file("clew")))
+    graph.set("x", 1)
+    return lambda: int(graph.pull("size"))
+
+
+def _big(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
+    return _large["value"]
+
+
+def _size(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> int:
+    return len(inputs[0])
+
+
 def _file(place: Place) -> Store:
-    return SQLiteStore(place.file("clew"), synchronous=place.synchronous)  # type: ignore[arg-type]
+    return SQLiteStore(place.file("clew"), synchronous=place.synchronous)
 
 
 class Talk(TypedDict):

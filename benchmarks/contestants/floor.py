@@ -243,6 +243,21 @@ def large_values(value: Any, place: Place) -> Callable[[], int]:
     return run
 
 
+def large_pull(value: Any, place: Place) -> Callable[[], int]:
+    if not place.dsn:
+        return large_values(value, place)
+    import psycopg
+
+    db = place.open.enter_context(psycopg.connect(place.dsn, autocommit=True))
+    db.execute("CREATE TABLE IF NOT EXISTS floor_values (body BYTEA NOT NULL)")
+
+    def run() -> int:
+        db.execute("INSERT INTO floor_values VALUES (%b)", (value,))
+        return len(value)
+
+    return run
+
+
 def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callable[[], Awaitable[int]]:
     """A row for each run, one for each of its steps, and an update at its end: each its own commit."""
     import psycopg

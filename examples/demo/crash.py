@@ -80,9 +80,9 @@ def bind_up(sentences: list[str]) -> str:
 graph = Graph([write, enough, bind_up], name="story", state=StoryState)
 
 
-def engine_on(folder: Path, ask: Ask, prompt: str = PROMPT) -> Engine:
-    """The graph on the SQLite file of a folder."""
-    return Engine(graph.bind(ask=ask, prompt=prompt), store=SQLiteStore(folder / "runs.db"), seed=7)
+def engine_on(file: Path, ask: Ask, prompt: str = PROMPT) -> Engine:
+    """The graph on a SQLite file."""
+    return Engine(graph.bind(ask=ask, prompt=prompt), store=SQLiteStore(file), seed=7)
 
 
 # -- the world outside -----------------------------------------------------------------------------------------
@@ -161,17 +161,17 @@ def no_network() -> Iterator[list[str]]:
         raise ConnectionRefusedError("the network is off")
 
     real = socket.socket
-    socket.socket = refuse  # type: ignore[assignment, misc]
+    socket.socket = refuse
     try:
         yield refused
     finally:
-        socket.socket = real  # type: ignore[misc]
+        socket.socket = real
 
 
 # -- the child -------------------------------------------------------------------------------------------------
 
 
-def child(folder: Path, port: int) -> None:
+def child(file: Path, port: int) -> None:
     """Run the graph; before the fourth call say so, and wait to be killed."""
     made, ask = 0, asking(port)
 
@@ -184,12 +184,12 @@ def child(folder: Path, port: int) -> None:
         made += 1
         return ask(key=key, prompt=prompt)
 
-    engine_on(folder, ask_and_stop).run(VALUES, run_id=RUN)
+    engine_on(file, ask_and_stop).run(VALUES, run_id=RUN)
 
 
-def run_and_kill(folder: Path, port: int) -> int:
+def run_and_kill(file: Path, port: int) -> int:
     """Start the child, wait for its word, kill it; its exit code, the negative number of the signal."""
-    command = [sys.executable, __file__, str(folder), str(port)]
+    command = [sys.executable, __file__, str(file), str(port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         try:
@@ -205,18 +205,21 @@ def run_and_kill(folder: Path, port: int) -> int:
 # -- the parent ------------------------------------------------------------------------------------------------
 
 
-def act(pace: float, tell: Tell) -> dict[str, Any]:
-    """Killed, resumed, replayed, changed, forked; everything that was found, as plain data."""
+def act(pace: float, tell: Tell, keep: Path | None = None) -> dict[str, Any]:
+    """Killed, resumed, replayed, changed, forked; everything that was found, as plain data.
+
+    `keep` is the file of the runs; without it, they are deleted.
+    """
     with TemporaryDirectory() as name, serving(Path(name) / "effects.txt", pace) as service:
-        folder, ask = Path(name), asking(service.port)
-        code = run_and_kill(folder, service.port)
-        with engine_on(folder, ask) as engine:
+        file, ask = keep or Path(name) / "runs.db", asking(service.port)
+        code = run_and_kill(file, service.port)
+        with engine_on(file, ask) as engine:
             killed = _look(engine, service, code, tell)
             resumed = _resume(engine, service, tell)
             replayed = _replay(engine, service, ask, tell)
-        with engine_on(folder, ask, OTHER_PROMPT) as engine:
+        with engine_on(file, ask, OTHER_PROMPT) as engine:
             changed = _change(engine, service, tell)
-        with engine_on(folder, ask) as engine:
+        with engine_on(file, ask) as engine:
             forked = _fork(engine, service, tell)
     return {"killed": killed, "resumed": resumed, "replayed": replayed, "changed": changed, "fork": forked}
 

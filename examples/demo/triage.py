@@ -1,7 +1,7 @@
 """The demo: a small graph at work, shown live, and then what its run left behind.
 
-``python examples/demo/triage.py`` triages a bundle of log lines. The graph has a fan-out (one item for each service), a
-loop (the two most similar messages are folded into one, until no two are similar) and a slow branch (the run book).
+`clew demo` executes this program. It triages a bundle of log lines. The graph has a fan-out (an item for each service),
+a loop (the two most similar messages are folded into one, until no two are similar) and a slow branch (the run book).
 The parts:
 
 - the graph, of functions that really do what their names say; they are slowed down by ``pace``, a bound value, which
@@ -26,14 +26,28 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Annotated, Any, TypedDict
 
 import crash
 
-from clew import Context, Engine, Event, Graph, Send, ifelse, merge, node, route
+from clew import (
+    ClewError,
+    Context,
+    Engine,
+    Event,
+    Graph,
+    MemoryStore,
+    Send,
+    SQLiteStore,
+    ifelse,
+    merge,
+    node,
+    route,
+)
 
 # -- the graph -------------------------------------------------------------------------------------------------
 
@@ -165,6 +179,7 @@ def make_log(seed: int, lines: int = 160) -> str:
 nodes = [parse, run_book, each_service, scan, sort_out, compare, alike, fold, report]
 graph = Graph(nodes, name="triage", state=Triage)
 THRESHOLD, OTHER_THRESHOLD = 0.6, 0.8
+RUN, FORK = "triage", "strict-triage"
 
 # -- what the events say ---------------------------------------------------------------------------------------
 
@@ -410,32 +425,39 @@ class Terminal:
             self.console.print(table.below, style="dim", markup=False)
 
 
-def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
-    """Both acts; everything that was found, as plain data."""
-    engine = Engine(graph.bind(pace=pace), seed=seed)
+def show(seed: int, pace: float, screen: Plain | Terminal, keep: Path | None = None) -> dict[str, Any]:
+    """Both acts; everything that was found, as plain data. `keep` is the file of the runs, if they are kept."""
+    store = MemoryStore() if keep is None else SQLiteStore(keep)
+    with Engine(graph.bind(pace=pace), store=store, seed=seed) as engine:
+        found = first_act(engine, seed, screen)
+    return {**found, "durable": crash.act(pace, lambda *told: screen.table(Panel(*told)), keep)}
+
+
+def first_act(engine: Engine, seed: int, screen: Plain | Terminal) -> dict[str, Any]:
+    """A run as it happens, its answer, its chain, its causes, and a fork."""
     values = {"log": make_log(seed), "threshold": THRESHOLD}
     board = EventTimeline(graph.nodes)
-    screen.watch(board, iter(engine.stream(values, run_id="first")), f"Triage of a night's log (seed {seed})")
-    result = engine.result("first")
+    screen.watch(board, iter(engine.stream(values, run_id=RUN)), f"Triage of a night's log (seed {seed})")
+    result = engine.result(RUN)
     answer = result["answer"]
     told = [(str(count), pattern, remedy or "-") for count, pattern, remedy in answer]
     screen.table(
         Panel("The answer (+1: another pattern was folded in)", ("lines", "pattern", "run book"), told)
     )
     below = "Run it again, with --quick or not: the digests are the same."
-    screen.table(chain_table(engine, "first", "The chain of states", below))
-    because = engine.why("first", "answer")
+    screen.table(chain_table(engine, RUN, "The chain of states", below))
+    because = engine.why(RUN, "answer")
     screen.table(Panel("Why is the answer as it is?", (), (), str(because)))
 
-    step = next(at.step_id for at in engine.history("first") if "groups" in at.values)
+    step = next(at.step_id for at in engine.history(RUN) if "groups" in at.values)
     title = f"What if: fork from S({step}) with threshold {OTHER_THRESHOLD} instead of {THRESHOLD}"
     began = time.perf_counter()
-    fork = engine.fork("first", step=step, values={"threshold": OTHER_THRESHOLD}, run_id="fork")
+    fork = engine.fork(RUN, step=step, values={"threshold": OTHER_THRESHOLD}, run_id=FORK)
     took = time.perf_counter() - began
-    again = {path.partition("#")[0] for at in engine.history("fork") for path in at.items}
+    again = {path.partition("#")[0] for at in engine.history(FORK) for path in at.items}
     spared = [name for name in graph.nodes if name not in again]
     below = f"{took:.1f} s: {', '.join(spared)} did not run again; up to S({step}) the two runs are one."
-    screen.table(chain_table(engine, "fork", title, below))
+    screen.table(chain_table(engine, FORK, title, below))
     differs = difference(answer, fork["answer"])
     screen.table(Panel("What is different in the answer", ("", "lines", "pattern"), differs))
     return {
@@ -444,17 +466,33 @@ def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
         "seconds": round(board.elapsed, 3),
         "answer": answer,
         "timeline": [asdict(span) for span in board.spans.values()],
-        "chain": list(chain_of(engine, "first")),
+        "chain": list(chain_of(engine, RUN)),
         "why": str(because).splitlines(),
         "fork": {
             "from": step,
             "values": {"threshold": OTHER_THRESHOLD},
             "answer": fork["answer"],
-            "chain": list(chain_of(engine, "fork")),
+            "chain": list(chain_of(engine, FORK)),
             "difference": differs,
         },
-        "durable": crash.act(pace, lambda *told: screen.table(Panel(*told))),
     }
+
+
+def remove_earlier(file: Path) -> bool:
+    """Delete the runs of an earlier demo; return False if the file has anything else. The page may be open."""
+    if not file.exists():
+        return True
+    try:
+        with closing(SQLiteStore(file)) as store:
+            made = {row.run_id for row in store.rows()}
+            ours = [name for name in (FORK, RUN, crash.FORK, crash.RUN) if name in made]  # forks first
+            if len(ours) < len(made):
+                return False
+            for name in ours:
+                store.delete(name)
+    except ClewError:
+        return False
+    return True
 
 
 def pick_screen() -> Plain | Terminal:
@@ -478,18 +516,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a show")
     parser.add_argument("--pace", type=float, default=1.0, help="how slow it is made, from 0 to 100")
     parser.add_argument("--quick", action="store_true", help="no artificial slowness, as --pace 0")
+    parser.add_argument("--store", type=Path, help="a file that keeps the runs")
     parser.add_argument("--seed", type=int, default=7, help="another log, and other random numbers")
     given = parser.parse_args(arguments)
     pace = 0.0 if given.quick else given.pace
     if not 0 <= pace <= 100:
         parser.error(f"--pace is a number from 0 to 100, not {pace}")
+    if given.store is not None and not remove_earlier(given.store):
+        print(f"{given.store} is not a store of an earlier demo; name another with --store", file=sys.stderr)
+        return 2
     try:
         if given.json:
             with redirect_stdout(io.StringIO()):
-                found = show(given.seed, pace, Plain())
+                found = show(given.seed, pace, Plain(), given.store)
             print(json.dumps(found, indent=2))
         else:
-            found = show(given.seed, pace, pick_screen())
+            found = show(given.seed, pace, pick_screen(), given.store)
     except KeyboardInterrupt:
         return 130
     if found["status"] != "completed":

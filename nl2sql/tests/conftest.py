@@ -12,6 +12,7 @@ import pytest
 
 from clew_nl2sql import Pipeline
 from clew_nl2sql.sample_data import make_erp_in_postgres, make_samples
+from nl2sql.tests.patience import PATIENT_PROBES
 from tests.connections import watched_connections
 from tests.stores.servers import PostgresServer
 
@@ -22,6 +23,14 @@ def _no_leaked_connections() -> Iterator[None]:
     with watched_connections() as connections:
         yield
     assert connections.leaked == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_probes() -> Iterator[None]:
+    """Let probes take a minute, so that no answer depends on how busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clew_nl2sql.probes.SECONDS", PATIENT_PROBES)
+        yield
 
 
 @pytest.fixture(scope="session")

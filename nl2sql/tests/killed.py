@@ -10,11 +10,12 @@ import threading
 from pathlib import Path
 
 from clew import Event
-from clew_nl2sql import Pipeline
+from clew_nl2sql import Pipeline, probes
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.sample_data import make_samples
 from clew_nl2sql.sources import QueryResult, open_source
 from clew_nl2sql.sql.guard import CheckedQuery
+from nl2sql.tests.patience import PATIENT_PROBES
 from nl2sql.tests.scripted import TICKETS, TOP_CUSTOMERS, TOP_FIVE, UNPAID, Scripted
 
 PLANS = {"sales": TOP_CUSTOMERS, "support": TICKETS, "erp": UNPAID}
@@ -66,4 +67,5 @@ def pipeline(folder: Path, *, hangs: bool) -> Pipeline:
 
 
 if __name__ == "__main__":
+    probes.SECONDS = PATIENT_PROBES  # as in the process that resumes: a changed constant is changed code
     pipeline(Path(sys.argv[1]), hangs=True).ask(TOP_FIVE, run_id="killed")

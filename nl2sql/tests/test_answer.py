@@ -9,7 +9,7 @@ from clew_nl2sql import Answer, Scan
 
 def answer(**fields: object) -> Answer:
     base = {"question": "?", "status": "answered", "text": "Two."}
-    return Answer(**{**base, **fields})  # type: ignore[arg-type]
+    return Answer(**{**base, **fields})
 
 
 def test_queries_by_source_and_a_second_one_beside_the_first() -> None:

@@ -204,3 +204,48 @@ def test_at_a_terminal_a_question_is_interrupted_and_the_next_one_answered(folde
     talk.expect("ask> ")
     talk.send(".quit\n")
     assert talk.ended() == 0
+
+
+UNCERTAIN = "Which loyal customers are from Norway?"
+
+
+def test_a_script_gets_the_readings_and_chooses_later(folder: Folder) -> None:
+    waiting = folder.json("ask", UNCERTAIN, *SALES, "--readings", "--run-id", "norway", code=4)
+    (asked,) = waiting["questions"]
+    assert len(asked["readings"]) == 3
+    assert asked["readings"][0]["row"] == ["Borealis Sails"]
+    assert asked["readings"][0]["unread"] == ["loyal"]
+    chosen = folder.json("ask", "--resume", "norway", "--choose", "1", "--remember", *SALES)
+    assert (chosen["status"], chosen["rows"][0]) == ("answered", ["Borealis Sails"])
+    again = folder.json("ask", UNCERTAIN, *SALES)
+    assert (again["status"], again["rows"]) == ("answered", chosen["rows"])
+    assert folder.clew("ask", "--replay", "norway").stdout.startswith("run 'norway' replays")
+
+
+def test_a_choice_needs_a_question_that_waits(folder: Folder) -> None:
+    assert "--resume RUN" in folder.clew("ask", HOW_MANY, *SALES, "--choose", "1", code=2).stderr
+    folder.clew("ask", HOW_MANY, *SALES, "--run-id", "sure")
+    assert "does not wait" in folder.clew("ask", "--resume", "sure", "--choose", "1", *SALES, code=2).stderr
+
+
+def test_without_a_terminal_nobody_is_asked(folder: Folder) -> None:
+    assert folder.json("ask", UNCERTAIN, *SALES, code=3)["questions"] == []
+
+
+def test_a_person_at_a_terminal_chooses(folder: Folder) -> None:
+    talk = folder.talk("ask", UNCERTAIN, *SALES)
+    talk.expect("1. name of customers, where country is 'Norway'")
+    talk.expect("first row: Borealis Sails")
+    talk.expect("does not use: 'loyal'")
+    talk.expect("Which one?")
+    talk.send("7\n")
+    talk.expect("Which one?")
+    talk.send("1\n")
+    talk.expect("Chosen: name of customers, where country is 'Norway'.")
+    assert talk.ended() == 0
+
+
+def test_questions_on_lines_continue_each_other(folder: Folder) -> None:
+    lines = "How many customers are from Norway?\nAnd from Denmark?\n"
+    said = folder.clew("ask", *SALES, stdin=lines).stdout
+    assert "Read as: How many customers are from Denmark?" in said

@@ -50,7 +50,7 @@ def club(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A pipeline over the same rows in each engine."""
     folder = tmp_path_factory.mktemp("club")
     address = {"sqlite": _sqlite, "duckdb": _duckdb, "postgres": _postgres}[request.param](folder, request)
-    with Pipeline({"club": address}, decomposer=LinkingDecomposer(today=lambda: TODAY)) as pipeline:
+    with Pipeline({"club": address}, decomposer=LinkingDecomposer(today=lambda _: TODAY)) as pipeline:
         yield pipeline
 
 
@@ -164,6 +164,24 @@ def test_a_number_is_never_compared_with_a_date(club: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(
+    "when",
+    [
+        "on 31 February 2025",
+        "on 2025-02-31",
+        "on 2025-13-01",
+        "in Q5 2025",
+        "in the last 0 days",
+        "in the last zero months",
+        "in the last 9999 years",
+        "in the last 99999 days",
+        "in the last 9999 minutes",
+    ],
+)
+def test_what_is_no_time_is_not_answered(club: Pipeline, when: str) -> None:
+    assert club.ask(f"How many visits started {when}?").status in ("partial", "unanswered")
+
+
+@pytest.mark.parametrize(
     "text, days",
     [
         ("on 3 March 2025", "between 2025-03-03 and 2025-03-03"),
@@ -176,6 +194,10 @@ def test_a_number_is_never_compared_with_a_date(club: Pipeline) -> None:
         ("year to date", "between 2025-01-01 and 2025-06-18"),
         ("in May", "in May"),
         ("on 05/06/2025", "on 05/06/2025"),
+        ("on 31 February 2025", "on 31 February 2025"),
+        ("on February 0, 2025", "on February 0, 2025"),
+        ("in the last 0 days", "in the last 0 days"),
+        ("in the last 9999 years", "in the last 9999 years"),
     ],
 )
 def test_times_in_words(text: str, days: str) -> None:

@@ -113,7 +113,7 @@ def test_probes_are_recorded(ask: Callable[..., Any], shop: str, tmp_path: Path)
     with Pipeline({"shop": shop}, store=tmp_path / "runs.db") as pipeline:
         answer = pipeline.ask("What is the status of order ORD-19998?", run_id="one")
         assert answer.rows
-        pipeline.resources.sources["shop"].path = tmp_path / "gone.db"  # type: ignore[attr-defined]
+        pipeline.resources.sources["shop"].path = tmp_path / "gone.db"
         assert pipeline.replay("one").ok
 
 

@@ -165,7 +165,7 @@ def test_a_run_replays_with_the_planner_and_without_the_databases(tmp_path: Path
 def test_who_spent_most_last_year_and_what_did_support_say(
     samples: dict[str, str], new_pipeline: New
 ) -> None:
-    pipeline = new_pipeline(samples, decomposer=LinkingDecomposer(today=lambda: date(2025, 6, 1)))
+    pipeline = new_pipeline(samples, decomposer=LinkingDecomposer(today=lambda _: date(2025, 6, 1)))
     answer = pipeline.ask("Which five customers spent most last year, and what did support say about them?")
     assert answer.status == "answered", answer
     spent = by_hand(

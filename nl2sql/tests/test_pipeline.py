@@ -130,7 +130,7 @@ def test_the_same_question_in_another_pipeline_has_the_same_hashes(
     assert [s.content_hash for s in one.scans] == [s.content_hash for s in other.scans]
 
 
-def test_the_entrance_owns_four_values_and_the_run_is_called_by_its_trace(
+def test_the_entrance_owns_its_values_and_the_run_is_called_by_its_trace(
     samples: dict[str, str], new_pipeline: New
 ) -> None:
     pipeline = new_pipeline(samples, planner=Scripted(PLANS))
@@ -139,8 +139,8 @@ def test_the_entrance_owns_four_values_and_the_run_is_called_by_its_trace(
     assert (result.run_id, result.status) == (initial.trace_id, "completed")
     assert pipeline.answer(initial.trace_id).status == "answered"
     first = pipeline.engine.history(initial.trace_id)[0].values
-    given = {name for name, value in first.items() if value not in (None, [], {})}
-    assert given == {"trace_id", "user_query", "user_context"}  # and a source, if one was named
+    given = {name for name, value in first.items() if value not in (None, [], {}, (), False)}
+    assert given == {"trace_id", "user_query", "user_context"}  # and a source, if one was named, and choices
 
 
 def test_scans_enter_the_subgraph_one_by_one_and_side_by_side(
@@ -659,15 +659,15 @@ def test_a_question_to_a_source_that_is_not_there_is_refused(
         pipeline.ask("How many?", source="hr")
     for nothing in ("  ", None, 7):
         with pytest.raises(UsageError, match="empty"):
-            pipeline.ask(nothing)  # type: ignore[arg-type]
+            pipeline.ask(nothing)
 
 
 @pytest.mark.parametrize(
     "user, told",
     [
         ({"policies": ["*"]}, "is not a user"),
-        (UserContext(policies="*"), "must be a list"),  # type: ignore[arg-type]
-        (UserContext(policies=None), "must be a list"),  # type: ignore[arg-type]
+        (UserContext(policies="*"), "must be a list"),
+        (UserContext(policies=None), "must be a list"),
         (UserContext(policies=("sales",)), "is not a grant"),
     ],
 )

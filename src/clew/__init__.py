@@ -9,6 +9,7 @@ The layers, lowest first. Imports only point down::
     incremental 2  the dependency graph: values computed on demand, and recomputed only if necessary
     engine      2  the pure state machine: what runs next, merging, lookahead; no clock, no I/O
     runtime     3  the Engine and its drivers (blocking, asyncio): durability, recorded calls, replay, reuse
+    observe     4  traces for OpenTelemetry, metrics for Prometheus
     explore     4  exploration of every reachable state; checks of workflows; systems that can roll back
     cli         5  the command line, one module for each command
     testing        a virtual clock, completion in any order, the conformance suite
@@ -43,6 +44,7 @@ if _typing.TYPE_CHECKING:
     from clew import engine as engine
     from clew import explore as explore
     from clew import incremental as incremental
+    from clew import observe as observe
     from clew import runtime as runtime
     from clew import stores as stores
     from clew import testing as testing
@@ -58,6 +60,7 @@ if _typing.TYPE_CHECKING:
     )
     from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay_report import ReplayReport
+    from clew.runtime.workers.worker import Worker
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
@@ -91,6 +94,7 @@ __all__ = [
     "SideEffectPolicy",
     "StoredObject",
     "Unchanged",
+    "Worker",
     "all_of",
     "append",
     "ifelse",
@@ -111,11 +115,12 @@ _LATER = {
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState", "result_of"), "clew.runtime"),
     "ReplayReport": "clew.runtime.review.replay_report",
     "RunHandle": "clew.runtime.handles.handle",
+    "Worker": "clew.runtime.workers.worker",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 
 
-_PARTS = ("engine", "explore", "incremental", "runtime", "stores", "testing")
+_PARTS = ("engine", "explore", "incremental", "observe", "runtime", "stores", "testing")
 
 
 if not _typing.TYPE_CHECKING:  # a type checker reports an unknown name

@@ -61,8 +61,14 @@ def set_child_place(error: BaseException, run_id: str, path: str, node: str) -> 
 
 
 def child_place(error: BaseException, item: str) -> tuple[str, str, str] | None:
-    """Return where in a child of an item an error was raised, or None."""
-    found = attributes_of(error).get(_CHILD)
-    if type(found) is not tuple or len(found) != 3 or not all(type(each) is str for each in found):
+    """Return where in a child of an item an error was raised, or None; of a group, the first such place."""
+    found: Any = attributes_of(error).get(_CHILD)
+    is_place = type(found) is tuple and len(found) == 3 and all(type(each) is str for each in found)
+    if is_place and found[1].startswith(f"{item}!"):
+        place: tuple[str, str, str] = found
+        return place
+    if not issubclass(type(error), BaseExceptionGroup):
         return None
-    return found if found[1].startswith(f"{item}!") else None
+    # not through the class: it may redefine the name
+    members = vars(BaseExceptionGroup)["exceptions"].__get__(error)
+    return next(filter(None, (child_place(each, item) for each in members)), None)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from clew.module_names import stored_module_name
+
 _TYPE_FIELDS = {name: vars(type)[name] for name in ("__module__", "__qualname__", "__mro__")}
 
 
@@ -21,9 +23,9 @@ def type_name(error: BaseException) -> str:
 
 
 def kind_of(cls: type) -> str:
-    """Return a class as ``module:qualified.name``."""
+    """Return a class as ``module:qualified.name``; a script has the name by which others import it."""
     module, name = _TYPE_FIELDS["__module__"].__get__(cls), _TYPE_FIELDS["__qualname__"].__get__(cls)
-    return f"{module if type(module) is str else '?'}:{encodable(name)}"
+    return f"{stored_module_name(module) if type(module) is str else '?'}:{encodable(name)}"
 
 
 def bases_of(cls: type) -> tuple[type, ...]:

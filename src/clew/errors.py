@@ -29,6 +29,7 @@
     │   └── InvalidUnchangedError    a computor returned `Unchanged` for a node without a value
     ├── ExplorationError           an error of an exploration, its world or its systems
     │   ├── SystemSetupError       a system cannot be used (privileges, an extension, invalid options)
+    │   ├── RefusedServiceError    a service cannot be explored: it is remote, limits rates, or holds other state
     │   ├── UnknownCheckpointError a checkpoint does not exist; nothing was changed (also a KeyError)
     │   ├── InjectedFaultError     a check made a node fail (also a ConnectionError)
     │   ├── RollbackError          a world could not be rolled back to a checkpoint
@@ -44,6 +45,8 @@
         │   ├── ThreadBusyError      another caller runs the thread
         │   └── ThreadMovedError     another run became the head of the thread
         ├── RunOwnedError          another process owns the run
+        │   └── OwnerDeadError       this process did not renew its lease in time and was declared dead
+        ├── TriesExhaustedError    workers took the run too often without result
         ├── CommitConflictError    the step was already committed with different content
         ├── GraphChangedError      the graph's structure differs from that of the run
         ├── ReplayError            a replay cannot continue
@@ -57,7 +60,11 @@
         ├── MaxStepsError          the run did not end within ``max_steps``
         ├── RunCancelledError      the run was cancelled
         └── NodeError              an error of a node; names the node and the path
-            ├── NodeTimeoutError   it did not finish in time
+            ├── NodeTimeoutError   it did not finish in time (also a TimeoutError)
+            ├── WorkerLostError    too many workers were lost while they ran it
+            ├── CodeMismatchError  a worker has other code for it than the driver
+            ├── DriverUnreachableError  a worker cannot connect to the driver
+            ├── WaitTimeoutError   no signal or answer came in time (also a TimeoutError)
             ├── OutputError        its return value does not match its declaration
             ├── DecisionError      a gate chose an invalid target
             └── MutationError      an input was changed in place while it ran
@@ -194,6 +201,10 @@ class SystemSetupError(ExplorationError):
     """A system cannot be used with its current setup."""
 
 
+class RefusedServiceError(ExplorationError):
+    """A service cannot be explored: it is on another machine, limits rates, or holds state outside of the systems."""
+
+
 class UnknownCheckpointError(ExplorationError, KeyError):
     """A checkpoint does not exist; nothing was changed."""
 
@@ -281,6 +292,14 @@ class RunOwnedError(RunError):
     """Another process owns the run."""
 
 
+class OwnerDeadError(RunOwnedError):
+    """This process did not renew its lease in time and was declared dead: it has lost its runs."""
+
+
+class TriesExhaustedError(RunError):
+    """Workers took the run from its queue several times in a row, and it committed nothing."""
+
+
 class CommitConflictError(RunError):
     """The step was already committed with different content."""
 
@@ -333,8 +352,24 @@ class NodeError(RunError):
     """An error of a node."""
 
 
-class NodeTimeoutError(NodeError):
+class NodeTimeoutError(NodeError, TimeoutError):
     """A node did not finish in time."""
+
+
+class WorkerLostError(NodeError):
+    """Too many workers were lost while they ran a node."""
+
+
+class CodeMismatchError(NodeError):
+    """A worker has other code for a node than the driver."""
+
+
+class DriverUnreachableError(NodeError):
+    """A worker cannot connect to the driver."""
+
+
+class WaitTimeoutError(NodeError, TimeoutError):
+    """No signal, or no answer to a question, came in the time that a node wanted to wait."""
 
 
 class OutputError(NodeError):

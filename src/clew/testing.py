@@ -97,7 +97,10 @@ class Stepper:
         return list(self._running)
 
     def complete(self, path: str) -> None:
-        """Execute the item at `path` and complete it."""
+        """Execute the item at `path` and complete it.
+
+        A node that waits, as in a long `ctx.sleep`, is unwound; its item runs again when the wait has ended.
+        """
         item = self._pick(path)
         session, attempt = self._session, item.attempt
         try:

@@ -1,4 +1,4 @@
-"""The real command, in a process of its own, in a folder of its own."""
+"""The real command, in a process of its own (most are forks, see `fork_server`), in a folder of its own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.fork_server import fork_server
+
 FLOW = Path(__file__).with_name("flow.py")
-COMMAND = [sys.executable, "-m", "clew.cli"]
+COMMAND = [sys.executable, "-m", "clew"]
+AT_START = ("PYTHON", "LANG", "LC_", "TZ")  # variables that a process reads as it starts
 
 
 # The graphs of flow.py that commands may load because a run names them.
@@ -43,16 +46,20 @@ class Folder:
         self, *words: str, code: int = 0, stdin: str = "", **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Give a command, and expect its exit code."""
-        done = subprocess.run(
-            [*COMMAND, *words],
-            cwd=self.path,
-            env=self.environment(**env),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        given = self.environment(**env)
+        if any(name.startswith(AT_START) for name in env):
+            done = subprocess.run(
+                [*COMMAND, *words],
+                cwd=self.path,
+                env=given,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        else:
+            done = fork_server().run(words, cwd=self.path, env=given, stdin=stdin, timeout=120)
         assert done.returncode == code, f"clew {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr or env.get("CLEW_DEBUG"), done.stderr
         return done

@@ -35,7 +35,7 @@ check = Check(graph, {"order": "tea"}, [one], faults={"timeout"}, systems={"parc
 
 def clew(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "clew.cli", *args],
+        [sys.executable, "-m", "clew", *args],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,

@@ -125,3 +125,26 @@ def test_a_run_that_is_there_is_imported_into_another_store(shop: Folder) -> Non
     assert "--run-id" not in error
     assert "--store" in error
     shop.clew("import", "r.json", "--store", "other.db")
+
+
+def test_instances_are_printed_with_their_fields(shop: Folder) -> None:
+    order = "order=" + ORDER % "abc"
+    assert 'Order(title="abc")' in shop.clew("run", "shop:direct", order, "--run-id", "r").stdout
+    again = ("resume", "r", "--graph", "shop:direct")
+    assert 'Order(title="abc")' in shop.clew(*again).stdout
+    assert shop.json(*again)["values"]["order"] == {"$object": ["shop:Order", {"title": "abc"}]}
+    assert 'order=Order(title="abc")' in shop.clew("show", "r").stdout
+    assert 'Order(title="abc")' in shop.clew("show", "r", "--step", "1").stdout
+
+
+def test_a_long_error_is_one_short_row(shop: Folder) -> None:
+    (shop.path / "broken.py").write_text(
+        "from clew import Graph\n"
+        "def read(x):\n    raise ValueError('no ' * 2000 + '\\nmore')\n"
+        "graph = Graph([read])\n"
+    )
+    shop.clew("run", "broken:graph", "x=1", "--run-id", "r", code=1)
+    (row,) = [line for line in shop.clew("runs").stdout.splitlines() if line.startswith("r ")]
+    assert "ValueError: no no" in row
+    assert len(row) < 260
+    assert len(shop.json("runs")[0]["error"]["message"]) > 5000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,11 +73,5 @@ class Trials:
 
 
 @pytest.fixture
-def trials(nursery: Nursery, tmp_path: Path) -> Iterator[Trials]:
-    """Trials in memory where that is a file system: what survives a SIGKILL does not depend on the disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield Trials(nursery, tmp_path)
-        return
-    with tempfile.TemporaryDirectory(dir=memory, prefix="clew-") as folder:
-        yield Trials(nursery, Path(folder))
+def trials(nursery: Nursery, tmp_path: Path) -> Trials:
+    return Trials(nursery, tmp_path)

@@ -8,6 +8,7 @@ named point (`stop`) is told to go on with ``child(do="continue", pid=...)``.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -33,7 +34,7 @@ def opened(address: str, synchronous: str = "normal") -> Store:
     if "|" in address:
         dsn, schema = address.split("|")
         return PostgresStore(dsn, schema=schema)
-    return SQLiteStore(address, synchronous=synchronous)  # type: ignore[arg-type]
+    return SQLiteStore(address, synchronous=synchronous)
 
 
 class Nursery:
@@ -82,6 +83,8 @@ class Nursery:
 def main() -> None:
     """The process that forks. It opens no store and starts no thread."""
     warm_up()
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy all of it
     stopped: dict[int, int] = {}  # child -> what it will say
     for line in sys.stdin:
         task = json.loads(line)
@@ -110,7 +113,7 @@ def warm_up() -> None:
     import psycopg  # noqa: F401
 
     import clew.runtime.drivers.dispatch
-    import clew.runtime.drivers.thread_pool  # noqa: F401
+    import clew.runtime.thread_pool  # noqa: F401
 
 
 def _outcome(pid: int, reading: int, task: dict[str, Any]) -> dict[str, Any]:

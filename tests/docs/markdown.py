@@ -5,6 +5,7 @@ An instruction is an HTML comment on the last non-blank line above a fence::
     <!-- not run: REASON -->    not executed, but it must compile, unless REASON says "not python"
     <!-- output -->             this ```text is exactly what the ```python block above it prints
     <!-- file: NAME -->         it is written to that file of the page's folder, and not executed
+    <!-- peer: NAME -->         a program for another tool: it must compile; `benchmarks.side_by_side` executes it
 
 Other comments are left alone.
 """
@@ -17,9 +18,9 @@ from textwrap import dedent
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w+-]*)")
 INSTRUCTION = re.compile(
-    r"^<!-- (?:(?P<output>output)|not run: (?P<reason>\S.*)|file: (?P<file>[\w.]+)) -->$"
+    r"^<!-- (?:(?P<output>output)|not run: (?P<reason>\S.*)|file: (?P<file>[\w.]+)|peer: (?P<peer>\w+)) -->$"
 )
-LOOKS_LIKE_ONE = re.compile(r"^<!--\s*(?:output|not.run|file)")
+LOOKS_LIKE_ONE = re.compile(r"^<!--\s*(?:output|not.run|file|peer)")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Block:
     not_run: str | None = None
     is_output: bool = False
     file: str | None = None
+    peer: str | None = None
 
 
 def read_blocks(text: str) -> list[Block]:
@@ -51,7 +53,7 @@ def read_blocks(text: str) -> list[Block]:
         instruction = INSTRUCTION.match(above)
         if instruction is None and LOOKS_LIKE_ONE.match(above):
             raise ValueError(
-                f"line {number}: write '<!-- not run: REASON -->', '<!-- output -->' or '<!-- file: NAME -->' above it"
+                f"line {number}: write '<!-- KIND: ... -->' above it; see {__name__} for the kinds"
             )
         blocks.append(
             Block(
@@ -61,6 +63,7 @@ def read_blocks(text: str) -> list[Block]:
                 not_run=instruction["reason"] if instruction else None,
                 is_output=bool(instruction and instruction["output"]),
                 file=instruction["file"] if instruction else None,
+                peer=instruction["peer"] if instruction else None,
             )
         )
         above = ""

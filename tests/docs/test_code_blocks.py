@@ -15,12 +15,15 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
 from tests.docs.console import run_console
 from tests.docs.markdown import Block, read_blocks
 from tests.docs.model_server import model_server
+from tests.explore.systems.servers import RedisServer
+from tests.stores.servers import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "nl2sql/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -44,7 +47,9 @@ def run_page(page: Path, module: types.ModuleType) -> None:
     printed: str | None = None  # by the python block above, if one ran
     for block in read_blocks(page.read_text("utf-8")):
         where = f"{page.name}:{block.line}"
-        if block.not_run is not None:
+        if block.peer is not None:
+            compiled(block, page)  # what the block before it has printed stays
+        elif block.not_run is not None:
             if block.language == "python" and "not python" not in block.not_run:
                 compiled(block, page)
             printed = None
@@ -67,16 +72,25 @@ def run_page(page: Path, module: types.ModuleType) -> None:
             run_session(block, page, module.__dict__)
 
 
+def forget_modules(folder: Path) -> None:
+    """Forget the modules that were imported from a folder: the next page has others with the same names."""
+    for name, each in list(sys.modules.items()):
+        file = getattr(each, "__file__", None)
+        if file is not None and Path(file).is_relative_to(folder):
+            del sys.modules[name]
+
+
 @pytest.fixture
 def module(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> types.ModuleType:
+) -> Iterator[types.ModuleType]:
     """Where a page lives: a real module of its own, since classes are looked up by module and name."""
     module = types.ModuleType(re.sub(r"\W+", "_", request.node.name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # a page may import the files that it writes
-    return module
+    yield module
+    forget_modules(tmp_path)
 
 
 @pytest.fixture
@@ -90,9 +104,29 @@ def _model(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def _databases(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A PostgreSQL database and a Redis server where pages look for them."""
+    import psycopg
+
+    running, name = RedisServer(), f"page_{token_hex(4)}"
+    running.start()
+    try:
+        with psycopg.connect(server.dsn, autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name}".encode())
+            monkeypatch.setenv("DATABASE_URL", server.dsn.replace("dbname=postgres", f"dbname={name}"))
+            monkeypatch.setenv("REDIS_URL", running.url)
+            yield
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    finally:
+        running.remove()
+
+
 @pytest.mark.usefixtures("_model")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_page(page: Path, module: types.ModuleType) -> None:
+def test_page(page: Path, module: types.ModuleType, request: pytest.FixtureRequest) -> None:
+    if "REDIS_URL" in page.read_text("utf-8"):
+        request.getfixturevalue("_databases")
     run_page(page, module)
 
 

@@ -1,4 +1,4 @@
-"""Every script in ``examples``, of Clew and of clew-nl2sql, runs by itself, in an empty folder, and exits with 0."""
+"""Every pattern, and the example of clew-nl2sql, runs by itself, in an empty folder, and exits with 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-SCRIPTS = [*sorted(ROOT.glob("examples/*.py")), ROOT / "nl2sql/examples/ask_across_databases.py"]
+SCRIPTS = [*sorted(ROOT.glob("examples/patterns/*.py")), ROOT / "nl2sql/examples/ask_across_databases.py"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

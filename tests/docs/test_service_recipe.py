@@ -79,7 +79,7 @@ def test_a_run_is_followed_and_answered_through_the_other_process(
     write_service(tmp_path)
     database = f"orders_{token_hex(6)}"
     with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {database}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {database}")
     address = f"postgresql://postgres@/{database}?host={server.folder}"
     with served(tmp_path, address) as one, served(tmp_path, address) as two:
         run = one.post("/runs", json={"item": "tea"}).json()["run"]

@@ -132,7 +132,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("format", FORMATS)
 def test_golden(name: str, format: str) -> None:
     file = GOLDEN / f"{name}.{FORMATS[format]}"
-    drawing = DRAWN[name]().draw(format)  # type: ignore[arg-type]
+    drawing = DRAWN[name]().draw(format)
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(drawing, "utf-8")
     assert drawing == file.read_text("utf-8")

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from clew.engine.deltas import SAME, Delta, apply_delta, delta_of, deltas_from, plain_deltas
 from clew.state import decode, encode
-from clew.state.reducers import ChangedInPlaceError, Overwrite, append, call, fold, is_own, merge
+from clew.state.reducers import (
+    ChangedInPlaceError,
+    Overwrite,
+    append,
+    call,
+    fold,
+    is_own,
+    merge,
+    since_overwrite,
+)
 
 plain = st.none() | st.booleans() | st.integers(0, 3) | st.floats(allow_nan=False) | st.sampled_from("abc")
 items = plain | st.lists(plain, max_size=2) | st.dictionaries(st.sampled_from("ab"), plain, max_size=2)
@@ -241,4 +250,4 @@ def test_a_change_in_place_is_found_and_put_back(value: Any, change: Any) -> Non
 
 
 def test_overwrites_do_not_count_as_updates() -> None:
-    assert fold(max, 1, [5, Overwrite(2), 3]) == 3
+    assert fold(max, *since_overwrite(1, [5, Overwrite(2), 3])) == 3

@@ -216,7 +216,7 @@ def live(case: Case) -> tuple[Graph, set[str]]:
 )
 def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
     counts: Counter[str] = Counter()
-    for case in cases(range(120), kind):
+    for case in cases(range(60), kind):
         graph, chosen = live(case)
         engine = Engine(graph, max_steps=MAX_STEPS, on_error=case.on_error, clock=VirtualClock(), seed=0)
         try:
@@ -230,5 +230,5 @@ def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
         assert not finished & chosen
         counts["graphs"] += 1
         counts["finished"] += len(finished)
-    assert counts["graphs"] > 60, counts
-    assert counts["finished"] > 20, counts
+    assert counts["graphs"] > 30, counts
+    assert counts["finished"] > 10, counts

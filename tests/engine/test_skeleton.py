@@ -21,6 +21,7 @@ from clew.graph.topology import Topology
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.run_log import start_state
 from clew.state import GraphState, position_of
+from tests.campaigns import first
 from tests.engine.graphs import RUN, Case, Skipped, cases, play_shuffled, quietly
 from tests.engine.nested import nested_cases
 from tests.engine.rich import GIVEN, rich_engine
@@ -137,24 +138,24 @@ def compare(found: Iterator[Case]) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", ["ordinary", *KINDS])
 def test_a_skeleton_reads_a_run_as_the_graph_does(kind: str) -> None:
-    counts = compare(cases(range(7000, 7080), KINDS.get(kind, Knobs())))
-    assert counts["runs"] > 45, counts
-    assert counts["steps"] > 100, counts
+    counts = compare(cases(range(7000, 7040), KINDS.get(kind, Knobs())))
+    assert counts["runs"] > 20, counts
+    assert counts["steps"] > 50, counts
 
 
 def test_with_a_custom_reducer_too() -> None:
     def reduced() -> Iterator[Case]:
-        for case in cases(range(80), REDUCED):
+        for case in cases(range(40), REDUCED):
             model = replace(case.model, reducer=Numbering())
             yield replace(case, model=model, graph=quietly(lambda model=model: to_clew(model)))
 
     counts = compare(reduced())
-    assert counts["deltas"] > 50, counts
+    assert counts["deltas"] > 20, counts
 
 
 def test_with_subgraphs_too() -> None:
-    counts = compare(nested_cases(range(120), KINDS["troubled"], share=0.5))
-    assert counts["frames"] > 50, counts
+    counts = compare(nested_cases(range(60), KINDS["troubled"], share=0.5))
+    assert counts["frames"] > 20, counts
 
 
 def test_a_graph_with_one_of_everything() -> None:
@@ -164,7 +165,7 @@ def test_a_graph_with_one_of_everything() -> None:
     assert counts["frames"] > 3, counts
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", first(1, of=2))
 def test_what_was_selected_is_described_too(part: int) -> None:
     found = 0
     for case in cases(range(part * 60, part * 60 + 60)):

@@ -93,9 +93,9 @@ def compare(seeds: range, knobs: Knobs) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", ["ordinary", "troubled", "winding", "sending", "wide", "joined", "retried"])
 def test_a_run_pauses_where_it_was_asked_to_and_nowhere_else(kind: str) -> None:
-    counts = compare(range(9000, 9050), KINDS.get(kind, Knobs()))
-    assert counts["runs"] > 60, counts
-    assert counts["pauses"] > 60, counts
+    counts = compare(range(9000, 9025), KINDS.get(kind, Knobs()))
+    assert counts["runs"] > 30, counts
+    assert counts["pauses"] > 30, counts
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_unknown_nodes_are_rejected_before_the_run_exists() -> None:
         engine = case.engine()
         for wrong in ("n00", "x/y", ["", "n0"], {1}, 5, [object]):
             with pytest.raises(InputError):
-                engine.run(case.given, run_id=RUN, stop_before=wrong)  # type: ignore[arg-type]
+                engine.run(case.given, run_id=RUN, stop_before=wrong)
         assert engine.runs() == []
 
 

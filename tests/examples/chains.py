@@ -1,7 +1,7 @@
 """An example's run as text: each state of its chain, what ran, what it wrote and decided, and the digest.
 
-An example is a module of ``examples`` with a `graph` and `values`; `options` for its engine where it needs some,
-and `answers` by node where it asks. The text has no times and no run ids, so it is the same however the run was
+An example is a module of ``examples/patterns`` with a `graph` and `values`; `options` for its engine where it needs
+some, and `answers` by node where it asks. The text has no times and no run ids, so it is the same however the run was
 driven; long values are cut, since the digest speaks for them. Examples without a `graph` to run are about something
 else, and are left out.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from clew import Checkpoint, Engine, Event, RunResult, Send
 from clew.testing import VirtualClock, run_in_order
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "patterns"
 NAMES = sorted(file.stem for file in EXAMPLES.glob("*.py") if "\ngraph = " in file.read_text("utf-8"))
 WIDTH = 76
 

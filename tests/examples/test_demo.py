@@ -12,11 +12,14 @@ import os
 import re
 import subprocess
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from clew import SQLiteStore
+from clew.stores import RunRow
 
 DEMO = Path(__file__).resolve().parents[2] / "examples/demo"
 COMMAND = [sys.executable, "-W", "error", str(DEMO / "triage.py")]
@@ -98,9 +101,7 @@ def test_plain_text_has_every_part_and_no_control_codes() -> None:
 
 
 def test_the_slow_branch_holds_nobody_up() -> None:
-    began = time.monotonic()
     found = as_data("--pace", "0.5")
-    assert time.monotonic() - began < 20
     ends = {span["path"]: span["end"] for span in found["timeline"]}
     begins = {span["path"]: span["begin"] for span in found["timeline"]}
     others = [end for path, end in ends.items() if path not in ("run_book#0", "report#0")]
@@ -161,14 +162,38 @@ def test_the_fork_of_the_resumed_run_makes_the_calls_after_its_step_only() -> No
     assert any("manner" in line for line in fork["difference"])
 
 
-def test_the_second_act_is_the_same_each_time_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_can_be_kept_and_those_of_an_earlier_demo_are_removed(tmp_path: Path) -> None:
+    file = tmp_path / "demo.db"
+    for _ in range(2):
+        demo("--quick", "--store", str(file))
+        with closing(SQLiteStore(file)) as store:
+            found = {row.run_id: row.status for row in store.rows()}
+        assert found == dict.fromkeys(("triage", "strict-triage", "story", "loud-story"), "completed")
+
+
+@pytest.mark.parametrize("kind", ["store", "text"])
+def test_a_file_of_something_else_is_not_touched(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.db"
+    if kind == "text":
+        file.write_text("mine")
+    else:
+        with closing(SQLiteStore(file)) as store:
+            store.create(RunRow("mine"))
+    before = file.read_bytes()
+    done = subprocess.run(
+        [*COMMAND, "--quick", "--store", str(file)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(file) in done.stderr
+    assert file.read_bytes() == before
+
+
+def test_the_second_act_is_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(DEMO)
     crash = importlib.import_module("crash")
 
     shown: list[tuple[Any, ...]] = []
-    began = time.monotonic()
     slow = crash.act(1.0, lambda *told: shown.append(told))
-    assert time.monotonic() - began < 30
     assert len(shown) == 5
     assert crash.act(0.0, lambda *told: None) == slow
 

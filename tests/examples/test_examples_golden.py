@@ -1,4 +1,4 @@
-"""Each example leaves exactly the chain that is written down in ``examples/golden``, however it is driven.
+"""Each example leaves exactly the chain that is written down in ``examples/patterns/golden``, however it is driven.
 
 A golden file has the chain of states and what the example prints. After a change that is meant, write them anew
 and look at them: ``UPDATE_GOLDEN=1 pytest tests/examples``.
@@ -67,7 +67,7 @@ def test_the_order_of_completion_does_not_show(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_first_or_last_started_first_does_not_show(name: str) -> None:
     for position in (0, -1):
-        drive = in_order(lambda running, at=position: running[at])  # type: ignore[misc]
+        drive = in_order(lambda running, at=position: running[at])
         assert chain_of(load(name), drive) == golden_chain(name)
 
 

@@ -115,7 +115,7 @@ def test_the_fixed_twin_is_explored_to_the_end(filled: Place) -> None:
 
 def command(place: Place, name: str, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "clew.cli", "explore", f"examples.shop.exploring:{name}", *options],
+        [sys.executable, "-m", "clew", "explore", f"examples.shop.exploring:{name}", *options],
         cwd=ROOT,
         env={
             **os.environ,

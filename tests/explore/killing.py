@@ -11,6 +11,7 @@ that is not part of the state (a sequence, a key, a file), so a counter that is 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -316,6 +317,8 @@ def main() -> None:
     import clew.explore.systems.sqlite.embedded
     import clew.stores.sqlite.kv  # noqa: F401
 
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy all of it
     for line in sys.stdin:
         task = json.loads(line)
         reading, writing = os.pipe()

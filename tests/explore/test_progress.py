@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clew.explore import Agent
-from clew.explore.progress import ExplorationProgress, watching
+from clew.explore.progress import CalibrationProgress, ExplorationProgress, watching
 from tests.explore.models import records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,3 +78,8 @@ def test_on_a_terminal_it_shows_and_leaves_nothing_behind_on_standard_output() -
     assert process.returncode == 0
     assert out == b"2197\n"
     assert b"exploring" in shown
+
+
+def test_calibration_shows_the_number_of_requests() -> None:
+    (line,) = CalibrationProgress(lambda: 1234).lines()
+    assert line[0][0].startswith("calibrating: 1,234 requests")

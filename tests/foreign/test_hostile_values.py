@@ -94,7 +94,7 @@ def test_arguments_of_the_command_line(tmp_path: Path, words: list[str], code: i
         "from clew import Graph, node\ngraph = Graph([node(lambda a: a, name='n', output='b')])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "clew.cli", "run", "flow:graph", *words],
+        [sys.executable, "-m", "clew", "run", "flow:graph", *words],
         cwd=tmp_path,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,

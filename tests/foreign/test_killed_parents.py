@@ -100,7 +100,7 @@ with Engine(Graph([together, in_turn], name="top"), store=f"{folder}/runs.db") a
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
+@pytest.mark.posix
 @pytest.mark.parametrize("kill_at", [1, 5, 8])
 def test_a_killed_parent_continues_with_its_children(tmp_path: Path, kill_at: int) -> None:
     program = tmp_path / "program.py"

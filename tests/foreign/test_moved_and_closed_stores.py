@@ -52,7 +52,7 @@ def test_a_store_stays_where_it_was_opened(places: tuple[Path, Path]) -> None:
         assert asyncio.run(engine.arun({"x": 1}, run_id="r2")).status == "waiting"
         assert asyncio.run(engine.aresume("r1", answer=1)).status == "completed"
         assert [row.run_id for row in engine.runs()] == ["r0", "r1", "r2"]
-        assert list(engine.store.check()) == []  # type: ignore[attr-defined]
+        assert list(engine.store.check()) == []
     assert list(places[1].iterdir()) == []
 
 

@@ -168,7 +168,7 @@ def is_like(one: Any, other: Any) -> bool:
         return True
     if isinstance(one, pd.Index):
         pd.testing.assert_index_equal(one, other, exact=True)
-        return one.freq == other.freq  # type: ignore[attr-defined]
+        return one.freq == other.freq
     if isinstance(one, pl.DataFrame):
         return one.equals(other, null_equal=True) and one.schema == other.schema
     if isinstance(one, (np.ndarray, np.generic)):

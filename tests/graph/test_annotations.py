@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Optional, Protocol, TypedDict, TypeVar, Union
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Optional, Protocol, TypedDict, TypeVar, Union
 
 import msgspec
 import pydantic
@@ -53,8 +53,13 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+
+
+@dataclasses.dataclass
 class Wrong:
-    field: NoSuchClass  # type: ignore[name-defined]  # noqa: F821
+    field: NoSuchClass  # noqa: F821
 
 
 @pytest.mark.parametrize("cls", [Color, Inner, Point, Struct, Model])
@@ -62,6 +67,11 @@ class Wrong:
 def test_classes_are_registered_through_generics_and_fields(cls: type, annotation: Any) -> None:
     register_classes([Movie, Model] if annotation in (Movie, Model) else [annotation])
     assert entry_of(cls) is not None
+
+
+def test_a_generic_class_with_arguments_is_registered() -> None:
+    register_classes([list[Page[int]]])
+    assert entry_of(Page) is not None
 
 
 @pytest.mark.parametrize("annotation", [Client, int, Any, None, "text", Sized])

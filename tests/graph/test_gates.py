@@ -124,7 +124,7 @@ def test_a_command_may_do_neither() -> None:
 
 def test_the_update_of_a_command_maps_names_to_values() -> None:
     with pytest.raises(GraphError, match=r"update.*3"):
-        Command(update=3)  # type: ignore[arg-type]
+        Command(update=3)
 
 
 def test_gates_are_nodes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -105,6 +105,25 @@ def test_a_parameter_annotated_with_the_schema_is_the_whole_state() -> None:
 
     made = Graph([answer], state=State).nodes["answer"]
     assert [p.kind for p in made.params] == ["state", "value"]
+
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Paged(Generic[T]):
+    first: T
+    total: int = 0
+
+
+def test_a_generic_schema_with_arguments() -> None:
+    @node(output="total")
+    def count(state: Paged[int]) -> int:
+        return state.first + 1
+
+    graph = Graph([count], state=Paged[int])
+    assert graph.nodes["count"].reads_state
+    assert graph.run(first=1)["total"] == 2
 
 
 def test_also_where_the_schema_is_known_by_name_only() -> None:

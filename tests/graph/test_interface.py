@@ -87,7 +87,7 @@ def scan(sub_query: str) -> str:
 
 def test_what_a_gate_may_send_is_optional() -> None:
     @route(targets=[scan])
-    def fan(plan):  # type: ignore[no-untyped-def]
+    def fan(plan):
         return [Send("scan", {"sub_query": plan})]
 
     assert interface(Graph([fan, scan])) == (("plan",), (), ("sub_query",))

@@ -34,7 +34,7 @@ def test_the_names_of_a_join_are_kept_in_order() -> None:
         (all_of(), "names no node"),
         (all_of("a", "a"), "'a' twice"),
         (all_of("a", END), "END"),
-        ([all_of("a"), "b"], "stands alone"),
+        ([all_of("a"), "b"], "only item"),
         (all_of("a", 3), "expected a node"),
         (all_of("a", "bb"), "did you mean 'b'"),
         (all_of("a", "join"), "runs after itself"),

@@ -71,12 +71,18 @@ def test_a_set_of_targets_has_no_order() -> None:
         ("a#1", "'a#1': '#'"),
         ("a[1", "'a[1': '['"),
         ("a]", "'a]': ']'"),
+        ("a\udcff", "surrogate"),
     ],
 )
 def test_an_invalid_node_name_is_rejected(name: object, part: str) -> None:
     with pytest.raises(GraphError) as caught:
         check_node_name(name)
     assert part in str(caught.value)
+
+
+def test_the_name_of_a_graph_can_be_stored() -> None:
+    with pytest.raises(GraphError):
+        Graph([node(output="b", name="n")(lambda a: a)], name="a\udcff")
 
 
 def test_a_node_may_have_a_name_that_is_no_identifier() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from clew.errors import GraphError
-from clew.graph import END, Cache, Node, NodePolicy, RetryPolicy, SideEffectPolicy, as_node, node
+from clew.graph import END, Cache, Node, NodePolicy, RetryPolicy, SideEffectPolicy, as_node, node, route
 from tests.messages import mentions
 
 
@@ -40,10 +41,10 @@ def test_the_bare_function_is_there_for_unit_tests() -> None:
 
 
 def test_a_node_looks_like_its_function() -> None:
-    assert (retrieve.__name__, retrieve.__module__) == ("retrieve", __name__)  # type: ignore[attr-defined]
+    assert (retrieve.__name__, retrieve.__module__) == ("retrieve", __name__)
     assert inspect.getdoc(retrieve) == inspect.getdoc(retrieve.func)
     assert inspect.signature(retrieve) == inspect.signature(retrieve.func)
-    assert retrieve.__wrapped__ is retrieve.func  # type: ignore[attr-defined]
+    assert retrieve.__wrapped__ is retrieve.func
 
 
 def test_a_node_shows_what_it_does() -> None:
@@ -108,8 +109,7 @@ def test_with_goto_a_node_may_write() -> None:
 
 def test_the_whole_state_and_the_context_are_no_inputs() -> None:
     @node
-    def plan(state, ctx, query):  # type: ignore[no-untyped-def]
-        ...
+    def plan(state, ctx, query): ...
 
     assert (plan.inputs, plan.reads_state) == (("query",), True)
 
@@ -149,7 +149,7 @@ def test_cutoff_is_equality_or_a_function(cutoff: Any, kept: Any) -> None:
 
 def test_a_cutoff_is_called() -> None:
     with pytest.raises(GraphError) as caught:
-        node(len, cutoff=0.1)  # type: ignore[call-overload]
+        node(len, cutoff=0.1)
     assert mentions(str(caught.value), "'len'", "True", "False", "0.1")
 
 
@@ -210,7 +210,40 @@ def test_a_class_is_refused() -> None:
 
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(GraphError, match="3 is not a function"):
-        as_node(3)  # type: ignore[arg-type]
+        as_node(3)
+
+
+def logged(func: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        logged,
+        lambda func: logged(logged(func)),
+        functools.partial,
+        lambda func: logged(functools.partial(func)),
+    ],
+)
+def test_a_decorator_above_a_node_is_an_error(wrap: Callable[..., Any]) -> None:
+    @node(output="total", retry=2)
+    def compute(x: int) -> int:
+        return x
+
+    @route(targets=[END])
+    def choose(x: int) -> Any:
+        return END
+
+    with pytest.raises(GraphError, match=r"wraps the node 'compute'.*put @node above"):
+        node(wrap(compute), name="compute")
+    with pytest.raises(GraphError, match=r"wraps the node 'choose'.*put @route above"):
+        node(wrap(choose), name="choose")
+    assert node(wrap(compute.func), name="compute").outputs == ("compute",)
 
 
 def test_a_node_is_not_decorated_again() -> None:

@@ -51,7 +51,7 @@ def test_a_longest_delay_not_below_the_first(delay: Any) -> None:
 
 def test_retryable_is_a_function() -> None:
     with pytest.raises(PolicyError) as caught:
-        RetryPolicy(retryable=ValueError())  # type: ignore[arg-type]
+        RetryPolicy(retryable=ValueError())
     assert mentions(str(caught.value), "retryable", "ValueError")
 
 
@@ -81,7 +81,7 @@ def test_the_classes_to_retry_on() -> None:
     assert policy.retries(ConnectionError("x"))
     assert not policy.retries(ConnectionError("no"))
     assert not policy.retries(ValueError("x"))
-    assert RetryPolicy(retry_on=OSError).retry_on == (OSError,)  # type: ignore[arg-type]
+    assert RetryPolicy(retry_on=OSError).retry_on == (OSError,)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_a_list_of_policies() -> None:
     assert NodePolicy().retry_policies == ()
     for wrong in ([], [1], "x"):
         with pytest.raises(PolicyError):
-            policy_of(policy=None, timeout=None, retry=wrong, idempotency_key=None)  # type: ignore[arg-type]
+            policy_of(policy=None, timeout=None, retry=wrong, idempotency_key=None)
     with pytest.raises(PolicyError):
-        NodePolicy(retry_policy=[1])  # type: ignore[list-item]
+        NodePolicy(retry_policy=[1])
 
 
 def test_jitter_is_added() -> None:
@@ -145,19 +145,19 @@ def test_a_timeout_above_zero(timeout: Any) -> None:
 
 def test_retry_policy_is_one() -> None:
     with pytest.raises(PolicyError, match=r"retry_policy.*RetryPolicy.*None.*3"):
-        NodePolicy(retry_policy=3)  # type: ignore[arg-type]
+        NodePolicy(retry_policy=3)
 
 
 def test_the_idempotency_key_is_computed() -> None:
     with pytest.raises(PolicyError) as caught:
-        NodePolicy(idempotency_key_func="key")  # type: ignore[arg-type]
+        NodePolicy(idempotency_key_func="key")
     assert mentions(str(caught.value), "idempotency_key_func", "None", "'key'")
 
 
 @pytest.mark.parametrize("field", ["recordable", "requires_idempotency"])
 def test_a_side_effect_is_there_or_not(field: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        SideEffectPolicy(**{field: 1})  # type: ignore[arg-type]
+        SideEffectPolicy(**{field: 1})
     assert mentions(str(caught.value), field, "True", "False", "1")
 
 

@@ -46,8 +46,7 @@ def test_edges_and_entries_of_what_is_left_out_go_with_it() -> None:
 
 
 @route(targets=["B", "C", END])
-def decide(a):  # type: ignore[no-untyped-def]
-    ...
+def decide(a): ...
 
 
 def test_a_gate_comes_without_the_targets_that_are_not_needed() -> None:
@@ -61,8 +60,7 @@ def test_a_gate_whose_targets_are_all_needed_stays_as_it_is() -> None:
 
 def test_an_ifelse_keeps_both_sides() -> None:
     @ifelse(when_true="B", when_false="C")
-    def good(a):  # type: ignore[no-untyped-def]
-        ...
+    def good(a): ...
 
     gate = Graph([A, good, B, C]).select("c").nodes["good"]
     assert (gate.when, gate.targets, gate.pruned) == (("B", "C"), ("C",), ("B",))

@@ -17,7 +17,7 @@ from clew.graph.signature import mode_of, name_of_function, read_params, read_re
 from tests.messages import mentions
 
 if TYPE_CHECKING:
-    from nowhere import Unknown  # type: ignore[import-not-found]
+    from nowhere import Unknown
 
     from clew.graph import Context as RunContext
 
@@ -50,7 +50,7 @@ def test_parameters_are_values_that_are_read() -> None:
 
 
 def test_positional_only_parameters_are_values() -> None:
-    def f(a, /, b): ...  # type: ignore[no-untyped-def]
+    def f(a, /, b): ...
 
     assert [(p.name, p.keyword_only) for p in params(f)] == [("a", False), ("b", False)]
 
@@ -70,9 +70,9 @@ def by_subclass(c: OwnContext) -> None: ...
 def by_union(c: Context | None) -> None: ...
 def by_optional(c: Optional[Context]) -> None: ...  # noqa: UP045
 def by_unresolved(c: RunContext) -> None: ...
-def by_name(ctx): ...  # type: ignore[no-untyped-def]
+def by_name(ctx): ...
 def by_unresolved_union(c: Unknown | Context) -> None: ...
-def by_module(c: clew.Context) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def by_module(c: clew.Context) -> None: ...  # noqa: F821
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_ctx_annotated_otherwise_is_a_value() -> None:
 
 
 def test_a_class_with_context_in_its_name_is_a_value() -> None:
-    def f(c: Unknown[MyContext]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    def f(c: Unknown[MyContext]) -> None: ...  # noqa: F821
 
     assert kinds(f) == ["value"]
 
@@ -105,7 +105,7 @@ def test_an_annotation_that_cannot_be_found_counts_as_any() -> None:
 
 
 def test_an_annotation_inside_a_generic_that_cannot_be_found_counts_as_any() -> None:
-    def f(a): ...  # type: ignore[no-untyped-def]
+    def f(a): ...
 
     f.__annotations__ = {"a": list["Unknown"]}
     assert [(p.annotation, p.hint) for p in params(f)] == [(Any, "list['Unknown']")]

@@ -130,7 +130,7 @@ def test_an_unknown_output_is_refused() -> None:
 @pytest.mark.parametrize("option", ["inputs", "outputs"])
 def test_names_are_a_list(option: str) -> None:
     with pytest.raises(GraphError) as caught:
-        RAG.as_node(**{option: "query"})  # type: ignore[arg-type]
+        RAG.as_node(**{option: "query"})
     assert mentions(str(caught.value), option, "'rag'", "'query'")
 
 
@@ -193,7 +193,7 @@ def test_everything_works_at_the_greatest_depth() -> None:
     assert graph.structure_hash != nested(MAX_DEPTH - 1).structure_hash
     assert graph.code_hash
     assert graph.describe(json=True)["nodes"]
-    assert all(graph.draw(form) for form in ("mermaid", "dot", "svg"))  # type: ignore[arg-type]
+    assert all(graph.draw(form) for form in ("mermaid", "dot", "svg"))
 
 
 def test_one_graph_too_deep_is_refused_when_it_is_built() -> None:

@@ -335,7 +335,7 @@ def typed(name: str, returns: Any, **options: Any) -> Node:
 
 
 def reader(wanted: Any) -> Node:
-    def read(value): ...  # type: ignore[no-untyped-def]
+    def read(value): ...
 
     read.__annotations__["value"] = wanted
     return node(read)

@@ -1,12 +1,15 @@
-"""Tests close their SQLite connections: Python 3.13 blames whichever test is running when one is collected."""
+"""Tests close their connections: Python 3.13 blames whichever test is running when one is collected."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from clew.stores import PostgresStore
+from tests.connections import stores_left_open
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,3 +41,10 @@ def test_connections_are_closed(folder: str) -> None:
         for line in unclosed(path.read_text())
     ]
     assert not found
+
+
+def test_a_store_that_a_test_leaves_open_is_found(open_postgres: Callable[[], PostgresStore]) -> None:
+    kept = {"store": open_postgres()}
+    assert len(stores_left_open()) == 1  # as after each test; this closes it
+    assert not stores_left_open()
+    kept["store"].close()

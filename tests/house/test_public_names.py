@@ -54,6 +54,7 @@ PUBLIC = {
     "SQLiteStore",
     "SchedulerMetrics",
     "SchedulerState",
+    "Worker",
     # dependency graphs
     "DependencyGraph",
     "Unchanged",

@@ -21,6 +21,7 @@ import clew_nl2sql
 from clew.graph.node import make_node
 from clew.graph.node_options import OPTIONS, NodeOptions
 from clew.runtime.settings import EngineOptions, ScheduleOptions, Settings
+from tests.house.test_speech import repository_files
 
 ROOT = Path(__file__).resolve().parents[2]
 USES = Path(__file__).with_name("typed_uses.py")
@@ -76,6 +77,14 @@ def test_pyright_reports_the_wrong_lines_and_no_others(tmp_path: Path) -> None:
         if each["severity"] == "error":
             told[each["range"]["start"]["line"] + 1].add(each.get("rule", each["message"]))
     assert told == expected("pyright"), done.stdout
+
+
+def test_only_files_that_are_checked_silence_the_checker() -> None:
+    """mypy reads the two packages alone. Elsewhere a silenced line would silence nothing."""
+    mark = "# type: " + "ignore"
+    names = [str(file.relative_to(ROOT)) for file in repository_files() if file.suffix == ".py"]
+    unchecked = [name for name in names if not name.startswith(("src/", "nl2sql/src/"))]
+    assert [name for name in unchecked if mark in (ROOT / name).read_text("utf-8")] == []
 
 
 def test_the_typed_options_are_the_options() -> None:

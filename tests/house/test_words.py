@@ -6,6 +6,7 @@ nothing uses it any more, it moves to the first table.
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -47,6 +48,7 @@ SUSPECT = (
 )
 
 
+@functools.cache
 def written_lines() -> list[tuple[str, str]]:
     """Every line that people read: place and text."""
     found = []

@@ -5,6 +5,7 @@ A line without a mark is correct. The mark of a wrong line names what mypy and p
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +142,33 @@ async def awaited() -> None:
     assert_type(await graph.arun({"x": 1}, seed=3), RunResult)
 
 
+@node(output="z")
+def parent(x: int, ctx: Context) -> str:
+    result: RunResult = ctx.run(graph, {"x": x}, key="first")
+    assert_type(ctx.run(graph, Data(x))["y"], Any)
+    assert_type(result.last_step, int)
+    return ctx.run(graph).status
+
+
+@node(output="z")
+async def async_parent(x: int, ctx: Context) -> list[Any]:
+    assert_type(await ctx.run(graph, {"x": x}), RunResult)
+    one, two = await asyncio.gather(ctx.run(graph, {"x": 1}), ctx.run(graph, {"x": 2}))
+    assert_type(one, RunResult)
+    return [one["y"], two["y"]]
+
+
 # -- wrong
+
+
+@node(output="z")
+async def wrong_parent(x: int, ctx: Context) -> Any:
+    ctx.run(graph, {"x": x}, kye="first")  # mypy: call-arg; pyright: reportCallIssue
+    ctx.run(plus, {"x": x})  # mypy: arg-type; pyright: reportArgumentType
+    ctx.run(graph, 5)  # mypy: arg-type; pyright: reportArgumentType
+    (await ctx.run(graph)).statsu  # mypy: attr-defined; pyright: reportAttributeAccessIssue
+    return ctx.run(graph).vales  # mypy: attr-defined; pyright: reportAttributeAccessIssue
+
 
 plus(1, "no context")  # mypy: arg-type; pyright: reportArgumentType
 engine.run(5)  # mypy: arg-type; pyright: reportArgumentType

@@ -9,6 +9,7 @@ with SIGKILL.
 from __future__ import annotations
 
 import base64
+import gc
 import os
 import pickle
 import select
@@ -79,6 +80,8 @@ class Nursery:
 def main() -> None:
     """The process that forks. It opens no database and starts no thread."""
     DependencyGraph([]).close()
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy all of it
     for line in sys.stdin:
         task: Task = _read(line)
         reading, writing = os.pipe()
@@ -154,7 +157,7 @@ def _watch_statements(reached: Callable[[str], None]) -> None:
         connection.set_trace_callback(reached)
         return connection
 
-    sqlite3.connect = traced  # type: ignore[assignment]
+    sqlite3.connect = traced
 
 
 def perform(graph: DependencyGraph, operation: Operation, modes: dict[Node, str]) -> None:

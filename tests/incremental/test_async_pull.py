@@ -320,7 +320,7 @@ class TestFailing:
         async def test() -> None:
             graph = DependencyGraph(schemas, tmp_path / "graph.db")
             graph.set("a", 1)
-            db = graph._persistence.kv._db  # type: ignore[union-attr]
+            db = graph._persistence.kv._db
             db.execute("PRAGMA query_only = on")
             gates.open("b")
             with pytest.raises(MissingValueError):  # of two errors, the first

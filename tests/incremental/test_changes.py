@@ -292,7 +292,7 @@ class TestBatches:
                 self._set_all(
                     graph,
                     {"a": 1},
-                    then=lambda: inside.append(copy_context()) or 1 / 0,  # type: ignore[func-returns-value]
+                    then=lambda: inside.append(copy_context()) or 1 / 0,
                 )
             inside[0].run(graph.set, "a", 5)
             assert (graph.revision, graph.pull("b")) == (1, 5)
@@ -533,7 +533,7 @@ class TestAStoreThatDoesNotTakeIt:
         graph.set("e", 1)
         graph.pull("d")
         calls.take()
-        db = graph._persistence.kv._db  # type: ignore[union-attr]
+        db = graph._persistence.kv._db
         db.execute("PRAGMA query_only = on")
         for change in (
             lambda: graph.set("a", 2),
@@ -555,7 +555,7 @@ class TestAStoreThatDoesNotTakeIt:
         path = tmp_path / "graph.db"
         graph = line(calls, path)
         graph.set("a", 1)
-        db = graph._persistence.kv._db  # type: ignore[union-attr]
+        db = graph._persistence.kv._db
         db.execute("PRAGMA query_only = on")
         with pytest.raises(StoreUnavailableError):
             graph.pull("c")

@@ -38,7 +38,7 @@ def killed(seed: int, end: tuple[str, float], nursery: Nursery, folder: Path, li
     choose = random.Random(seed).choice
     world = a_world(choose)
     file = folder / "graph.db"
-    model, modes, kills = Model(world), {}, 0  # type: ignore[var-annotated]
+    model, modes, kills = Model(world), {}, 0
     for _ in range(lives):
         twin = Pair(world, copied(file), model)
         twin.modes.update(modes)

@@ -391,7 +391,7 @@ class TestSources:
         with pytest.raises(InvalidExpressionError):
             graph.set("a b", 1)
         with pytest.raises(InvalidExpressionError):
-            graph.pull("f", 1.5)  # type: ignore[arg-type]
+            graph.pull("f", 1.5)
 
 
 class TestComputors:

@@ -39,11 +39,11 @@ class Shuffled(asyncio.SelectorEventLoop):
         self._random = random.Random(seed)
 
     def _run_once(self) -> None:
-        ready = list(self._ready)  # type: ignore[attr-defined]
+        ready = list(self._ready)
         self._random.shuffle(ready)
-        self._ready.clear()  # type: ignore[attr-defined]
-        self._ready.extend(ready)  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
+        self._ready.clear()
+        self._ready.extend(ready)
+        super()._run_once()
 
 
 class Stage:

@@ -88,7 +88,7 @@ def test_threads(is_kept: bool, handles: int, tmp_path: Path) -> None:
             if chosen.random() < 0.2:
                 graph.invalidate("both", chosen.randrange(3))
 
-    together(change, *(lambda which=which: ask(which) for which in range(4)))  # type: ignore[misc]
+    together(change, *(lambda which=which: ask(which) for which in range(4)))
     for graph in graphs:
         for x in range(3):
             check_answer(graph.pull("all", x), TURNS - 1, TURNS - 1)

@@ -39,8 +39,8 @@ class TestPlainData:
     @pytest.mark.parametrize(
         "made",
         [
-            lambda: schema("f(((", ["g("], 5, version=1.5),  # type: ignore[arg-type]
-            lambda: schema(5, 5),  # type: ignore[arg-type]
+            lambda: schema("f(((", ["g("], 5, version=1.5),
+            lambda: schema(5, 5),
             lambda: schema("f", ["f(x)"]),
         ],
     )
@@ -65,10 +65,10 @@ class TestMistakes:
         assert "no computor" in refused(InvalidSchemaError, schema("a", ["b"]))
 
     def test_a_computor_that_cannot_be_called(self) -> None:
-        assert "got 5" in refused(InvalidSchemaError, schema("a", (), 5))  # type: ignore[arg-type]
+        assert "got 5" in refused(InvalidSchemaError, schema("a", (), 5))
 
     def test_a_version_that_is_no_text(self) -> None:
-        assert "version" in refused(InvalidSchemaError, schema("a", version=1.5))  # type: ignore[arg-type]
+        assert "version" in refused(InvalidSchemaError, schema("a", version=1.5))
 
     def test_a_name_that_does_not_parse(self) -> None:
         assert "'a(' , position 2" not in refused(InvalidExpressionError, schema("a("))

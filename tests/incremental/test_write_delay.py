@@ -96,7 +96,7 @@ def test_the_next_operation_writes_what_a_full_disk_held_back(tmp_path: Path, op
     schemas = [schema("large", ["n"], lambda i, o, b: ["x" * 1000] * i[0])]
     with DependencyGraph(schemas, file) as graph:
         graph.set("n", 200)
-        database = graph._persistence.kv._db  # type: ignore[union-attr]
+        database = graph._persistence.kv._db
         pages = database.execute("PRAGMA page_count").fetchone()[0]
         database.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError):

@@ -129,7 +129,7 @@ def _draw(rng: Random, knobs: Knobs) -> tuple[MGraph, dict[str, Any]]:
                 name,
                 inputs,
                 outputs[name],
-                kind={"g": "gate", "i": "interrupt"}.get(name[0], "node"),  # type: ignore[arg-type]
+                kind={"g": "gate", "i": "interrupt"}.get(name[0], "node"),
                 targets=routes if is_gate else (),
                 goto=() if is_gate else routes,
                 multi=is_gate and chance(knobs.multi),
@@ -309,7 +309,7 @@ def schema_of(graph: MGraph, reducer: Callable[[Any, Any], Any] | None = None) -
     types: dict[str, Any] = {v: Annotated[list, reducer] if v in graph.reducers else int for v in names}
     defaults = dict(graph.schema_defaults)
     if not defaults:
-        return TypedDict("State", types)  # type: ignore[operator, no-any-return]
+        return TypedDict("State", types)
     fields: list[Any] = [
         (v, t, field(default=defaults[v])) if v in defaults else (v, t) for v, t in types.items()
     ]

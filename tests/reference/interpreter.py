@@ -200,7 +200,7 @@ def turn_started_by(run: Run, name: str) -> Loop | None:
     among those back links' loops."
     """
     pairs = [(reason.source, name) for reason in run.wakes[name]]
-    loops = [run.layout.back.get(pair) for pair in pairs if pair[0] is not None]  # type: ignore[arg-type]
+    loops = [run.layout.back.get(pair) for pair in pairs if pair[0] is not None]
     if len(loops) < len(pairs) or None in loops or not loops:
         return None
     return min((loop for loop in loops if loop is not None), key=lambda loop: loop.depth)

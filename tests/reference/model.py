@@ -64,7 +64,7 @@ class Picky:
         return [*current, *update]
 
 
-TIMEOUT = 5.0
+TIMEOUT = 2.0
 """The timeout of a node that may be late, in seconds of a virtual clock."""
 
 

@@ -1,4 +1,4 @@
-"""The reference itself: the statements of the documentation as exact chains, and laws on 10,000 random
+"""The reference itself: the statements of the documentation as exact chains, and laws on up to 10,000 random
 graphs.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from clew.errors import GraphError
+from tests.campaigns import first
 from tests.reference.generate import Knobs, random_graph, to_clew, visit_and_index
 from tests.reference.interpreter import Outcome, interpret
 from tests.reference.loops import Layout, analyse, strongly_connected
@@ -211,7 +212,7 @@ def test_a_batch_has_the_plain_item_first_then_sends_by_declaration_of_the_gate(
     )
     outcome = run(*nodes, reducers=frozenset(["log", "seen"]))
     assert outcome.paths == [["g2#0", "g1#0", "g0#0"], ["all#0[0]", "all#0[1]", "all#0[2]", "all#0[3]"]]
-    sent = [outcome.chain[0][i].decision[j][1].get("q", DEFAULT) for i, j in [(0, 0), (2, 0), (2, 1)]]  # type: ignore[index, union-attr]
+    sent = [outcome.chain[0][i].decision[j][1].get("q", DEFAULT) for i, j in [(0, 0), (2, 0), (2, 1)]]
     everyone = MGraph(nodes, reducers=frozenset(["log", "seen"]))
     expected = [
         act(everyone, nodes[0], 0, index, {"log": [], "q": q}).update
@@ -390,9 +391,9 @@ def check_laws(seeds: range) -> None:
     assert eventful > len(seeds) * 0.7
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", first(3, of=10))
 def test_laws_on_random_graphs(part: int) -> None:
-    """10,000 graphs. A deadlock is an assertion inside ``interpret``."""
+    """1,000 graphs in each part. A deadlock is an assertion inside ``interpret``."""
     check_laws(range(part * 1000, part * 1000 + 1000))
 
 

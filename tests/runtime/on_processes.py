@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from clew import Context, node
+from clew import node
 
 
 @node(output="here")
@@ -23,11 +23,6 @@ def there(a: int) -> int:
 @node(output="fails")
 def fails(a: int) -> int:
     raise ValueError(f"no {a}")
-
-
-@node(output="told")
-def with_context(a: int, ctx: Context) -> int:
-    return os.getpid()
 
 
 def bare(a: int) -> int:
@@ -74,15 +69,9 @@ def returns_a_lock(a: int) -> object:
     return threading.Lock()
 
 
-class Unreadable:
-    """Pickles well, and does not come back."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _divide, ()
-
-
-def _divide() -> None:
-    raise ZeroDivisionError
+def instead(error: Exception, a: str) -> str:
+    """Rescue a node."""
+    return f"{type(error).__name__} {a}"
 
 
 @node(output="d", cache=True)

@@ -105,12 +105,12 @@ def test_values_may_be_an_instance_of_the_schema() -> None:
         b: int = 0
         c: int = 0
 
-    assert Engine(Graph([first, second], state=State)).run(State(a=4))["c"] == 50  # type: ignore[arg-type]
+    assert Engine(Graph([first, second], state=State)).run(State(a=4))["c"] == 50
 
 
 def test_values_that_are_no_mapping_are_refused() -> None:
     with pytest.raises(InputError, match=r"values must map names to values, got \[1\]"):
-        Engine(CHAIN).run([1])  # type: ignore[arg-type]
+        Engine(CHAIN).run([1])
 
 
 def test_a_state_of_another_graph_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -194,3 +195,18 @@ def test_each_durability_ends_the_same(store: Store, durability: str) -> None:
     plain = Engine(TALK, seed=1)
     plain.run({"most": 6}, run_id="r")
     assert digests(engine, "r") == digests(plain, "r")
+
+
+def test_a_state_that_is_read_after_the_engine_was_closed_is_explained(tmp_path: Path) -> None:
+    from clew.errors import StoreError
+
+    @node(output="b")
+    def double(a: int) -> int:
+        return 2 * a
+
+    with Engine(Graph([double]), store=str(tmp_path / "runs.db")) as engine:
+        early, late = engine.run({"a": 1}), engine.run({"a": 2})
+        assert early.state.get("b") == 2
+    assert (early.state.get("b"), late["b"], late.status) == (2, 4, "completed")
+    with pytest.raises(StoreError, match=r"result\.state"):
+        _ = late.state

@@ -394,7 +394,7 @@ def test_a_stream_of_async_nodes_that_is_left_early_cancels_its_run() -> None:
     engine = Engine(Graph([wait]))
     stream = engine.stream({"a": 1}, run_id="r")
     assert any(event.kind == "emitted" for event in stream)
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     assert cancelled.is_set()
     assert engine.runs()[0].status == "cancelled"
 
@@ -417,7 +417,7 @@ def test_an_async_stream_that_is_closed_has_cancelled_its_run() -> None:
         async for event in stream:
             if event.kind == "emitted":
                 break
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         return cancelled, engine.runs()[0].status, len(asyncio.all_tasks())
 
     assert asyncio.run(main()) == (True, "cancelled", 1)
@@ -465,4 +465,4 @@ def test_an_attribute_that_an_event_does_not_have() -> None:
 
 def test_an_event_is_frozen() -> None:
     with pytest.raises(AttributeError):
-        Event("chunk", "r", 1, "x#0", 0.0).step = 2  # type: ignore[misc]
+        Event("chunk", "r", 1, "x#0", 0.0).step = 2

@@ -275,7 +275,7 @@ class Mute(Exception):
 
 
 class Unequal(Exception):
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("no comparison")
@@ -286,7 +286,7 @@ ODD: list[Callable[[], Exception]] = [
     Slotted,
     Mute,
     Unequal,
-    lambda: urllib.error.HTTPError("http://x", 404, "gone", None, None),  # type: ignore[arg-type]
+    lambda: urllib.error.HTTPError("http://x", 404, "gone", None, None),
     lambda: ExceptionGroup("several", [ValueError("a"), OSError("b")]),
 ]
 

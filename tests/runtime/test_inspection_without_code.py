@@ -298,7 +298,7 @@ def test_a_class_needs_a_field_that_was_not_stored(ordered: tuple[Callable[[], S
 @changed_code
 def test_an_enum_loses_a_member_that_no_node_reads(durable: Callable[[], Store]) -> None:
     def painting(*members: str) -> Graph:
-        color = enum.Enum("Color", members, module="shop_of_the_test", qualname="Color")  # type: ignore[misc]
+        color = enum.Enum("Color", members, module="shop_of_the_test", qualname="Color")
         sys.modules.setdefault("shop_of_the_test", types.ModuleType("shop_of_the_test")).Color = color
         register_type(color)
 

@@ -37,7 +37,7 @@ def test_a_store_may_be_a_path(tmp_path: Path, kind: Any) -> None:
 
 def test_a_store_is_a_store(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"store must be .* got 5"):
-        Engine(GRAPH, store=5)  # type: ignore[arg-type]
+        Engine(GRAPH, store=5)
 
 
 def test_a_run_id_has_an_encoding() -> None:

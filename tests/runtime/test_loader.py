@@ -28,8 +28,8 @@ def flows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     class Family:
         pass
 
-    Family.make = staticmethod(make)  # type: ignore[attr-defined]
-    module.make, module.Family, module.graph = make, Family, make("ready")  # type: ignore[attr-defined]
+    Family.make = staticmethod(make)
+    module.make, module.Family, module.graph = make, Family, make("ready")
     monkeypatch.setitem(sys.modules, "flows", module)
     return module
 
@@ -86,7 +86,7 @@ def test_a_node_is_no_function_that_makes_a_graph(flows: ModuleType) -> None:
     def pay() -> None:
         executed.append("paid")
 
-    flows.pay = pay  # type: ignore[attr-defined]
+    flows.pay = pay
     with pytest.raises(DefinitionError, match=r"flows:pay is a node, not a graph; put it into a clew.Graph"):
         load_graph("flows:pay")
     assert executed == []

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
-from clew.errors import RunOwnedError, RunStateError, StoreError, UnknownRunError
+from clew.errors import OwnerDeadError, RunOwnedError, RunStateError, StoreError, UnknownRunError
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.stores import Store
@@ -172,19 +172,11 @@ class Beats(LeaseRenewer):
     """A heartbeat that beats when it is told to."""
 
     def beat(self) -> None:
-        class Once:
-            beats = 0
-
-            def acquire(self, timeout: float) -> bool:
-                self.beats += 1
-                return self.beats > 1
-
-        once: Any = Once()  # stands for a lock, which nobody can derive from
-        self._renew_all(once)
+        self._beat()
 
 
 def beating(engine: Engine) -> Beats:
-    beats = Beats(engine.store, 1e6)
+    beats = Beats(engine.store, 1e6, engine._opener.repository.owner, engine._opener.release_left)
     assert engine._execution.lease_renewer is not None
     beats._sessions = engine._execution.lease_renewer._sessions
     return beats
@@ -207,7 +199,7 @@ def test_a_beat_renews_the_lease(tmp_path: Path, slow: Slow) -> None:
 def taken_over(store: SQLiteStore, run_id: str) -> None:
     """Somebody else has the run: as if its lease had run out."""
     with closing(sqlite3.connect(store.path)) as db:
-        db.execute("UPDATE runs SET until = 0.0")
+        db.execute("UPDATE workers SET until = 0.0")
         db.commit()
     store.claim(run_id, "somebody else", lease=1e6)
 
@@ -225,6 +217,92 @@ def test_a_beat_stops_a_session_that_was_taken_over(tmp_path: Path, slow: Slow) 
     slow.go.set()
     thread.join()
     assert isinstance(found[0], RunOwnedError)
+
+
+def test_runs_of_an_engine_share_one_lease(tmp_path: Path, slow: Slow) -> None:
+    store = SQLiteStore(tmp_path / "runs.db")
+    engine = Engine(slow.graph, store=store)
+    first, found = slow.start(engine, "first")
+    slow.entered.clear()
+    second, others = slow.start(engine, "second")
+    owners = [store.owner(run_id) for run_id in ("first", "second")]
+    assert [worker.owner for worker in store.workers()] == [owners[0] and owners[0].name]
+    assert owners[1] is not None
+    assert owners[0] is not None
+    assert (owners[0].name, owners[0].token != owners[1].token) == (owners[1].name, True)
+    slow.go.set()
+    first.join()
+    second.join()
+    assert found == others == ["completed"]
+
+
+def test_an_engine_that_was_declared_dead_drops_its_runs_and_goes_on(tmp_path: Path, slow: Slow) -> None:
+    store = SQLiteStore(tmp_path / "runs.db")
+    engine = Engine(slow.graph, store=store)
+    thread, found = slow.start(engine)
+    (before,) = [worker.owner for worker in store.workers()]
+    with closing(sqlite3.connect(store.path)) as db:
+        db.execute("UPDATE workers SET until = 0.0")
+        db.commit()
+    assert store.expire() == 1
+    session: Session = engine._live["r"]
+    slow.entered.clear()
+    second, others = slow.start(engine, "second")  # under a new name
+    assert isinstance(session.lost, OwnerDeadError)
+    slow.go.set()
+    thread.join()
+    second.join()
+    assert others == ["completed"]
+    assert isinstance(found[0], OwnerDeadError)
+    (alive,) = [worker.owner for worker in store.workers() if worker.is_alive]
+    assert alive != before
+    assert engine.resume("r").status == "completed"
+
+
+def test_a_session_that_was_claimed_before_the_death_is_dropped(tmp_path: Path, slow: Slow) -> None:
+    """The claim and the start of the session are two moments."""
+    store = SQLiteStore(tmp_path / "runs.db")
+    engine = Engine(slow.graph, store=store)
+    thread, found = slow.start(engine)
+    session, renewer = engine._live["r"], engine._execution.lease_renewer
+    assert renewer is not None
+    renewer.remove(session)
+    name = engine._opener.repository.owner.name
+    engine._opener.repository.owner.died(name, OwnerDeadError("declared dead"))
+    assert session.lost is None
+    renewer.add(session)
+    assert isinstance(session.lost, RunOwnedError)
+    slow.go.set()
+    thread.join()
+    assert isinstance(found[0], RunOwnedError)
+
+
+def test_a_run_that_could_not_be_released_is_released_with_the_next_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: Slow
+) -> None:
+    store = SQLiteStore(tmp_path / "runs.db")
+    engine = Engine(slow.graph, store=store)
+    thread, found = slow.start(engine)
+
+    def refuse(*args: Any, **more: Any) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", refuse)
+        patch.setattr(store, "release", refuse)
+        slow.go.set()
+        thread.join()
+    assert isinstance(found[0], StoreError)
+    assert store.owner("r") is not None
+    slow.go.clear()
+    slow.entered.clear()
+    thread, found = slow.start(engine, "second")
+    beating(engine).beat()
+    assert store.owner("r") is None
+    slow.go.set()
+    thread.join()
+    assert found == ["completed"]
+    assert Engine(slow.graph, store=store).resume("r").status == "completed"
 
 
 def test_a_beat_goes_on_for_the_others_when_a_run_is_gone(tmp_path: Path, slow: Slow) -> None:
@@ -253,11 +331,11 @@ def test_a_beat_survives_whatever_one_session_raises(tmp_path: Path, slow: Slow)
     beats = beating(engine)
     renewed: list[str] = []
 
-    def renew(session: Any, fence: int) -> None:
+    def renew() -> None:
         renewed.append("tried")
         raise OSError("the host is out of memory")
 
-    beats._renew = renew  # type: ignore[method-assign]
+    beats._renew = renew
     beats.beat()
     slow.go.set()
     thread.join()

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import END, Context, Engine, Event, Graph, SQLiteStore, interrupt, node, route
-from clew.errors import InputError, RunStateError, UnknownValueError
+from clew.errors import InputError, RunStateError
 
 
 @interrupt(output="approved")
@@ -378,8 +378,12 @@ class Typed(TypedDict):
 def test_a_fork_with_a_value_that_the_schema_does_not_declare_is_refused() -> None:
     engine = Engine(Graph([node(lambda a: a, name="b")], state=Typed))
     engine.run({"a": 1}, run_id="r")
-    with pytest.raises(UnknownValueError, match="fork of 'r'"):
-        engine.fork("r", values={"aa": 1})
+    for change in (engine.fork, engine.rerun):
+        with pytest.raises(InputError, match="did you mean 'a'"):
+            change("r", values={"aa": 1})
+    engine.run({"a": 1}, thread="t")
+    with pytest.raises(InputError, match="did you mean 'a'"):
+        engine.run({"aa": 1}, thread="t")
 
 
 def test_a_fork_with_a_value_that_the_schema_refuses() -> None:

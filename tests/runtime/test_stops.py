@@ -100,14 +100,14 @@ def test_the_run_stops_when_the_step_is_committed(store: Store) -> None:
 def test_a_resume_keeps_later_stops_unless_new_ones_are_given(store: Store) -> None:
     engine = Engine(AGENT, store=store)
     both = {"stop_before": ["think", "answer"], "stop_after": ["think"]}
-    assert engine.run({"question": 1}, run_id="a", **both).last_step == 0  # type: ignore[arg-type]
+    assert engine.run({"question": 1}, run_id="a", **both).last_step == 0
     paused = [engine.resume("a") for _ in range(3)]
     assert [(each.status, each.last_step) for each in paused] == [
         ("paused", 1),
         ("paused", 2),
         ("completed", 3),
     ]
-    engine.run({"question": 1}, run_id="b", **both)  # type: ignore[arg-type]
+    engine.run({"question": 1}, run_id="b", **both)
     assert engine.resume("b", stop_after=[tool]).last_step == 2
     assert engine.resume("b", stop_before=[]).status == "completed"
     engine.run({"question": 1}, run_id="c", stop_before=["answer"])
@@ -266,7 +266,7 @@ def test_wrong_stops_are_rejected() -> None:
         (7, "expected nodes"),
     ):
         with pytest.raises(InputError, match=said):
-            engine.run({"question": 1}, run_id="r", stop_before=wrong)  # type: ignore[arg-type]
+            engine.run({"question": 1}, run_id="r", stop_before=wrong)
     assert engine.runs() == []
 
 

@@ -88,7 +88,7 @@ def test_a_value_of_an_open_subgraph_is_changed(store: Store) -> None:
     engine.update("r", {"log": ["more"]}, as_node="sub/note")
     result = Engine(outer(), store=store).resume("r", stop_before=[])
     assert (result.status, result["report"], result["log"]) == ("completed", "<BETTER>", ["q", "more"])
-    assert CALLS == ["think q", "note", "tool better"]
+    assert sorted(CALLS) == ["note", "think q", "tool better"]
     checked(engine)
     with pytest.warns(GraphWarning, match="sub#0"):
         assert engine.rerun("r")["report"] == "<PLAN FOR Q>"
@@ -99,7 +99,8 @@ def test_a_gate_of_a_subgraph_decides_by_hand(store: Store) -> None:
     engine.run({"question": "q"}, run_id="r", stop_before=["sub/choose"])
     engine.update("r", as_node="sub/choose", decision=END)
     result = engine.resume("r")
-    assert (result.status, "found" in result, CALLS) == ("completed", False, ["think q", "note"])
+    assert (result.status, "found" in result) == ("completed", False)
+    assert sorted(CALLS) == ["note", "think q"]
     checked(engine)
 
 
@@ -110,7 +111,7 @@ def test_the_result_of_a_node_that_failed_in_a_subgraph_is_given(store: Store) -
     assert engine.update("r", {"found": "by hand"}, as_node="sub/tool").status == "paused"
     result = engine.resume("r")
     assert (result.status, result["report"]) == ("completed", "<by hand>")
-    assert CALLS == ["think bad", "note", "tool plan for bad"]
+    assert sorted(CALLS) == ["note", "think bad", "tool plan for bad"]
     checked(engine)
 
 
@@ -136,7 +137,7 @@ def test_a_question_that_read_a_changed_value_is_withdrawn_and_others_stay(store
     assert {asked.question for asked in result.questions} == {"better?", "really?"}
     result = engine.resume("r", answers={asked.path: "yes" for asked in result.questions})
     assert (result.status, result["ok"], result["other"]) == ("completed", "yes", "yes")
-    assert CALLS == ["think q", "looked up"]
+    assert sorted(CALLS) == ["looked up", "think q"]  # they run side by side
     checked(engine)
 
 
@@ -171,3 +172,37 @@ def test_a_subgraph_that_has_not_begun_or_has_ended_is_not_open() -> None:
     with pytest.raises(InputError, match="not open"):
         engine.update("r", {"plan": "p"}, as_node="sub/think")
     assert engine.result("r").status == "completed"
+
+
+# -- a subgraph that had begun, as a whole ---------------------------------------------------------------------
+
+
+def begun(store: Store, how: str) -> Engine:
+    """Return an engine with a run "r" that stands inside its subgraph."""
+
+    @node(output="b")
+    def second(a: int) -> int:
+        if how == "failed":
+            raise OSError
+        return a
+
+    ask = interrupt(output="b", name="second")(lambda a: "?")
+    sub = Graph([node(lambda x: x, name="first", output="a"), ask if how == "asks" else second], name="sub")
+    last = node(lambda b: b, name="last", output="c")
+    if how == "mapped":
+        graph = Graph([sub.map_over("x", name="sub"), last])
+    else:
+        graph = Graph([sub, last])
+    engine = Engine(graph, store=store)
+    stops = {"stopped": ["sub/second"], "mapped": ["sub/sub/second"]}.get(how)
+    engine.run({"x": [1, 2] if how == "mapped" else 1}, run_id="r", check=False, stop_before=stops)
+    return engine
+
+
+@pytest.mark.parametrize("how", ["stopped", "failed", "asks", "mapped"])
+def test_a_subgraph_that_had_begun_and_was_made_by_hand_replays(store: Store, how: str) -> None:
+    engine = begun(store, how)
+    engine.update("r", {"b": 5}, as_node="sub")
+    assert engine.resume("r", stop_before=[])["c"] == 5
+    assert engine.replay("r").divergences == ()
+    assert engine.replay("r", strict=False).divergences == ()

@@ -35,4 +35,4 @@ def test_an_update_takes_the_node_itself() -> None:
     engine.run({"x": 1}, run_id="r")
     assert engine.update("r", {"y": 5}, as_node=double)["y"] == 5
     with pytest.raises(InputError, match="as_node"):
-        engine.update("r", {"y": 5}, as_node=3)  # type: ignore[arg-type]
+        engine.update("r", {"y": 5}, as_node=3)

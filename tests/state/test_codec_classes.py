@@ -238,7 +238,9 @@ class TestRefusals:
 
     def test_one_name_stands_for_one_class(self):
         register_type(Doc, name="doc")
-        with pytest.raises(DefinitionError, match=r"'doc' already stands for .*:Doc; give .*:Point another"):
+        with pytest.raises(
+            DefinitionError, match=r"'doc' is already registered for .*:Doc; give .*:Point another"
+        ):
             register_type(Point, name="doc")
         assert register_type(Doc, name="doc") is Doc
 
@@ -252,16 +254,16 @@ class TestRefusals:
 
     def test_a_dataclass_that_holds_more_than_its_fields(self):
         @dataclass
-        class Bag(dict):  # type: ignore[type-arg]
+        class Bag(dict):
             x: int = 0
 
-        with pytest.raises(DefinitionError, match="how to store a Bag is not known"):
+        with pytest.raises(DefinitionError, match=r"register_type\(Bag, encode="):
             register_type(Bag)
 
     def test_the_path_goes_through_fields(self):
         register_type(Doc)
         with pytest.raises(EncodeError, match=r"^state\.docs\[1\]\.title: an object cannot be stored"):
-            encode({"docs": [1, Doc(object())]}, at="state")  # type: ignore[arg-type]
+            encode({"docs": [1, Doc(object())]}, at="state")
 
     def test_an_instance_that_cannot_be_taken_apart(self):
         register_type(Doc)
@@ -274,7 +276,7 @@ class TestRefusals:
     def test_an_instance_that_contains_itself(self):
         register_type(Doc)
         doc = Doc("a")
-        doc.notes.append(doc)  # type: ignore[arg-type]
+        doc.notes.append(doc)
         with pytest.raises(EncodeError, match="contains itself"):
             encode(doc)
 

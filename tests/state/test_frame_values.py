@@ -143,7 +143,7 @@ def test_an_index_comes_back_exactly(index: Any) -> None:
     pd.testing.assert_series_equal(there_and_back(series), series)
 
 
-class Labelled(pd.DataFrame):  # type: ignore[misc, name-defined]
+class Labelled(pd.DataFrame):
     pass
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.state import reducers
-from clew.state.reducers import Overwrite, append, fold, merge
+from clew.state.reducers import Overwrite, append, fold, merge, since_overwrite
 
 
 def test_merge_prefers_the_update() -> None:
@@ -33,7 +33,7 @@ def test_neither_argument_changes(reducer: Any, current: Any, update: Any) -> No
 
 def test_overwrite_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        Overwrite([]).value = [1]  # type: ignore[misc]
+        Overwrite([]).value = [1]
     assert Overwrite([1]) == Overwrite([1]) != Overwrite([2])
 
 
@@ -85,14 +85,7 @@ def test_fold_with_overwrites_equals_one_by_one(current: list[int], updates: lis
     expected = current
     for update in updates:
         expected = update.value if isinstance(update, Overwrite) else expected + update
-    assert fold(operator.add, current, updates) == expected
-
-
-def test_without_a_reducer_the_last_update_stands() -> None:
-    assert fold(None, 1, []) == 1
-    assert fold(None, 1, [2, 3]) == 3
-    assert fold(None, 1, [2, Overwrite(3)]) == 3
-    assert fold(None, 1, [Overwrite(3), 2]) == 2
+    assert fold(operator.add, *since_overwrite(current, updates)) == expected
 
 
 def test_many_updates_of_one_step_are_copied_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import operator
 import pickle
 import sys
@@ -119,7 +120,7 @@ def test_fields_have_bare_types_and_reducers(cls: type) -> None:
 @every_kind
 def test_fields_cannot_be_changed(cls: type) -> None:
     with pytest.raises(TypeError):
-        read_schema(cls).fields["more"] = None  # type: ignore[index]
+        read_schema(cls).fields["more"] = None
 
 
 @every_kind
@@ -262,7 +263,7 @@ class InnerModel(pydantic.BaseModel):
 class Nested(msgspec.Struct):
     query: Query | None
     queries: Annotated[list[Query], append]
-    loose: Annotated[list, append]  # type: ignore[type-arg]
+    loose: Annotated[list, append]
     either: Query | DataState | None = None  # msgspec cannot describe this union
     anything: Any = None
 
@@ -546,6 +547,55 @@ def test_a_reduced_field_that_cannot_start_asks_for_a_default() -> None:
     assert schema.defaults({"level", "query"}) == {}
 
 
+class HiddenTyped(TypedDict):
+    log: Annotated[list[str], operator.add] | None
+
+
+class HiddenDeep(TypedDict):
+    log: NotRequired[Annotated[Annotated[list[str], operator.add] | None, "doc"]]
+
+
+@dataclasses.dataclass
+class HiddenData:
+    log: Annotated[list[str], operator.add] | None = None
+
+
+class HiddenModel(pydantic.BaseModel):
+    log: Annotated[list[str], operator.add] | None = None
+
+
+class HiddenStruct(msgspec.Struct):
+    log: Annotated[list[str], operator.add] | None = None
+
+
+class OutsideModel(pydantic.BaseModel):
+    log: Annotated[list[str] | None, operator.add] = None
+    name: Annotated[str, pydantic.Field(max_length=3)] | None = None
+
+
+@pytest.mark.parametrize("cls", [HiddenTyped, HiddenDeep, HiddenData, HiddenModel, HiddenStruct])
+def test_a_reducer_inside_a_union_is_an_error(cls: type) -> None:
+    with pytest.raises(GraphError, match=rf"'log' of {cls.__name__} .*Annotated\[T \| None, add\]"):
+        read_schema(cls)
+    fields = read_schema(OutsideModel).fields
+    assert (fields["log"].reducer, fields["name"].reducer) == (operator.add, None)
+
+
+async def later(current: list[int], update: list[int]) -> list[int]:
+    return current + update
+
+
+class Later:
+    async def __call__(self, current: list[int], update: list[int]) -> list[int]:
+        return current + update
+
+
+@pytest.mark.parametrize("reducer", [later, Later(), functools.partial(later)])
+def test_an_async_reducer_is_an_error(reducer: Any) -> None:
+    with pytest.raises(GraphError, match="'log' of Slow has an async reducer"):
+        read_schema(dataclasses.make_dataclass("Slow", [("log", Annotated[list[int], reducer])]))
+
+
 # -- what is no schema --------------------------------------------------------------------------------------
 
 
@@ -574,6 +624,41 @@ def test_what_is_no_class_is_refused(thing: Any) -> None:
         read_schema(thing)
 
 
+@dataclasses.dataclass
+class GenericData(Generic[Number]):
+    first: Number
+    log: Annotated[list[Number], operator.add]
+
+
+class GenericStruct(msgspec.Struct, Generic[Number]):
+    first: Number
+    log: Annotated[list[Number], operator.add]
+
+
+class GenericTyped(TypedDict, Generic[Number]):
+    first: Number
+    log: NotRequired[Annotated[list[Number], operator.add]]
+
+
+class GenericModel(pydantic.BaseModel, Generic[Number]):
+    first: Number
+    log: Annotated[list[Number], operator.add]
+
+
+@pytest.mark.parametrize("cls", [GenericData, GenericStruct, GenericTyped, GenericModel])
+def test_a_generic_class_with_arguments(cls: Any) -> None:
+    schema = read_schema(cls[int])
+    assert [(field.type, field.reducer) for field in schema.fields.values()] == [
+        (int, None),
+        (list[int], operator.add),
+    ]
+    assert schema.defaults({"first"}) == {"log": []}
+    if schema.validates:
+        with pytest.raises(ValueError, match="first"):
+            schema.validate("first", "x")
+    assert read_schema(cls[int]) is schema
+
+
 def test_without_pydantic_a_class_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pydantic")
 
@@ -586,19 +671,19 @@ def test_without_pydantic_a_class_is_no_model(monkeypatch: pytest.MonkeyPatch) -
 
 @dataclasses.dataclass
 class Unresolved:
-    a: Missing  # type: ignore[name-defined]  # noqa: F821
+    a: Missing  # noqa: F821
 
 
 class UnresolvedModel(pydantic.BaseModel):
-    a: Missing  # type: ignore[name-defined]  # noqa: F821
+    a: Missing  # noqa: F821
 
 
 class UnresolvedStruct(msgspec.Struct):
-    a: Missing  # type: ignore[name-defined]  # noqa: F821
+    a: Missing  # noqa: F821
 
 
 class UnresolvedDict(TypedDict):
-    a: Missing  # type: ignore[name-defined]  # noqa: F821
+    a: Missing  # noqa: F821
 
 
 @pytest.mark.parametrize("cls", [Unresolved, UnresolvedModel, UnresolvedStruct, UnresolvedDict])
@@ -624,7 +709,7 @@ def test_a_default_made_from_other_fields_is_refused() -> None:
         a: int
         b: int = pydantic.Field(default_factory=lambda data: data["a"])
 
-    with pytest.raises(GraphError, match="the default of 'b' in Derived is made from other fields"):
+    with pytest.raises(GraphError, match="the default of 'b' in Derived depends on other fields"):
         read_schema(Derived)
 
 
@@ -644,7 +729,7 @@ class Unequal:
     def __eq__(self, other: object) -> bool:
         raise ValueError("ambiguous")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def test_a_value_that_cannot_be_compared_with_its_default_counts_as_given():

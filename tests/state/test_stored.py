@@ -240,7 +240,7 @@ class TestCanonical:
                 return 1
 
         register_type(Holder, name="holder", encode=lambda held: held.data, decode=Holder)
-        members = {Holder({2: 0, 1: 0}), Holder({1: 5})}  # type: ignore[arg-type]
+        members = {Holder({2: 0, 1: 0}), Holder({1: 5})}
         stored, form = stored_values({"a": members}, at="s", blobs={})
         assert form == canonical(stored) == encode(decode(stored))
         assert stored.index(b"[2,0]") < stored.index(b"[1,5]")
@@ -253,7 +253,7 @@ class TestCanonical:
     def test_it_is_its_own_canonical_form(self):
         form = stored_values({"b": {2: {3, 1}, 1: ()}, "a": 1}, at="s", blobs={})[1]
         assert canonical(form) == form
-        assert canonical(memoryview(form)) == form  # type: ignore[arg-type]
+        assert canonical(memoryview(form)) == form
 
     @pytest.mark.parametrize(
         "text",

@@ -23,7 +23,7 @@ class Counted:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "n", self.n + 1)  # type: ignore[type-var,attr-defined]
+        msgspec.structs.force_setattr(self, "n", self.n + 1)
 
 
 class Plain(Counted, msgspec.Struct):

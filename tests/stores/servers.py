@@ -74,7 +74,7 @@ class PostgresServer:
             stderr=subprocess.PIPE if "initdb" in str(command[0]) else subprocess.DEVNULL,
             cwd=self.folder,
             text=True,
-            **self._as,  # type: ignore[call-overload]
+            **self._as,
         )
 
     def start(self) -> None:

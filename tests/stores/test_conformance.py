@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
 
 from clew.errors import ClewError
-from clew.stores import MemoryStore, RunRow, SQLiteStore, conformance
+from clew.stores import MemoryStore, PostgresStore, RunRow, SQLiteStore, TakenRun, conformance
+from tests.stores.servers import PostgresServer
 
 
 @pytest.mark.parametrize("check", conformance.checks)
@@ -34,6 +36,12 @@ def test_postgres(check: conformance.Check, open_postgres: Callable[[], conforma
     check(open_postgres)
 
 
+@pytest.mark.parametrize("check", conformance.checks)
+def test_postgres_behind_a_pooler(check: conformance.Check, server: PostgresServer) -> None:
+    schema = f"t_{token_hex(6)}"
+    check(lambda: PostgresStore(server.dsn, schema=schema, pooler=True))
+
+
 class Forgetful(MemoryStore):
     """Keeps what came before a conflict."""
 
@@ -53,9 +61,9 @@ class Trusting(MemoryStore):
 class Greedy(MemoryStore):
     """Gives a run to whoever wants it."""
 
-    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
+    def claim(self, run_id: str, owner: str, *, lease: float, token: str = "") -> int:
         self._find(run_id).owner = ""
-        return super().claim(run_id, owner, lease=lease)
+        return super().claim(run_id, owner, lease=lease, token=token)
 
 
 class Wall:
@@ -98,7 +106,67 @@ class Hasty(MemoryStore):
         super().append(run_id, entries, fence, **more)
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Trusting, Greedy, Credulous, Generous, Unordered, Hasty])
+class Reviving(MemoryStore):
+    """Lets an owner that was declared dead live on."""
+
+    def renew(self, owner: str, **more: Any) -> None:
+        if owner in self._workers:
+            self._workers[owner].dead = False
+        super().renew(owner, **more)
+
+
+class Grabbing(MemoryStore):
+    """Gives a queued run to everybody who asks."""
+
+    def take(self, owner: str, **more: Any) -> list[TakenRun]:
+        for run in self._runs.values():
+            if run.entry is not None:
+                run.owner, run.entry.taken = "", False
+        return super().take(owner, **more)
+
+
+class Impatient(MemoryStore):
+    """Counts every take as a try."""
+
+    def take(self, owner: str, **more: Any) -> list[TakenRun]:
+        for run in self._runs.values():
+            if run.entry is not None and run.entry.mark is not None:
+                run.entry.mark = (len(run.log), len(run.named), hash(frozenset(run.named)))
+        return super().take(owner, **more)
+
+
+class Repeating(MemoryStore):
+    """Takes every sending for a new message."""
+
+    def send(self, run_id: str, message_id: str, kind: str, body: Any) -> int:
+        return super().send(run_id, f"{message_id} {token_hex(4)}", kind, body)
+
+
+class Sleepy(MemoryStore):
+    """Releases a run without a look at its inbox."""
+
+    def update(self, run_id: str, **given: Any) -> None:
+        run = self._find(run_id)
+        inbox, run.inbox = run.inbox, {}
+        try:
+            super().update(run_id, **given)
+        finally:
+            run.inbox = inbox
+
+
+class Skipping(MemoryStore):
+    """Leaves out a run between two pages."""
+
+    def page(self, *, cursor: str | None = None, **more: Any) -> Any:
+        rows, after = super().page(cursor=cursor, **more)
+        return (rows if cursor is None else rows[1:]), after
+
+
+BROKEN = [Forgetful, Trusting, Greedy, Credulous, Generous, Unordered, Hasty]
+BROKEN += [Reviving, Grabbing, Impatient, Repeating, Sleepy, Skipping]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
 def test_the_suite_finds(broken: type[MemoryStore]) -> None:
     found = []
     for check in conformance.checks:

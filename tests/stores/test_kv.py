@@ -418,18 +418,18 @@ class TestPostgres:
 
     def test_a_newer_format_is_refused(self, store: PostgresStore) -> None:
         open_table(store, "s")
-        store._link.change("", "UPDATE kv_tables SET format = %s", (7,))
+        store._link.change("", "UPDATE @.kv_tables SET format = %s", (7,))
         with pytest.raises(StoreVersionError, match="format 7"):
             open_table(store, "s")
 
     def test_an_older_format_is_rejected(self, store: PostgresStore) -> None:
-        store._link.change("", "CREATE TABLE shelves (id bigint)", ())
+        store._link.change("", "CREATE TABLE @.shelves (id bigint)", ())
         with pytest.raises(StoreVersionError, match="format 1"):
             open_table(store, "s")
 
     def test_a_table_that_was_deleted(self, store: PostgresStore) -> None:
         table = open_table(store, "s")
-        store._link.change("", "DELETE FROM kv_tables", ())
+        store._link.change("", "DELETE FROM @.kv_tables", ())
         with pytest.raises(StoreCorruptError, match="deleted"):
             table.version()
 
@@ -451,9 +451,9 @@ class TestPostgres:
             return run(what, twice)
 
         before = table.version()
-        link.run = losing  # type: ignore[method-assign]
+        link.run = losing
         version = table.write([("a", b"1")], expect=before)
-        link.run = run  # type: ignore[method-assign]
+        link.run = run
         assert lost
         assert version == before + 1 == table.version()
 

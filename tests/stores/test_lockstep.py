@@ -31,7 +31,7 @@ from tests.stores.servers import PostgresServer
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
 _ids = st.sampled_from(["a", "a", "a", "b", "ü🧵"])
-_owners = st.sampled_from(["one", "two"])
+_owners = st.sampled_from(["one", "two", "three", "four"])
 _kinds = st.sampled_from(["step", "step", "call", "journal", "z"])
 _paths = st.sampled_from(["", "", "p", "q/🧵"]) | _texts
 _numbers = st.integers(0, 4) | st.sampled_from([-1, 2**32 - 1, 2**32, 2**62])
@@ -56,6 +56,7 @@ class Lockstep(RuleBasedStateMachine):
         self.stores = [open_store() for open_store in self.openers]
         self.closing: list[Store] = []
         self.now = 0.0
+        self.born = 0  # a part of the names of owners, which are never used again
         self.fences: dict[str, list[tuple[int, ...]]] = {}  # id -> fences, one of each store
 
     def teardown(self) -> None:
@@ -72,7 +73,7 @@ class Lockstep(RuleBasedStateMachine):
             except ClewError as error:
                 answers.append(None)
                 outcomes.append(
-                    f"{type(error).__name__}: {re.sub('another [0-9]+ s', 'another while', str(error))}"
+                    f"{type(error).__name__}: {re.sub('expires in [0-9]+ s', 'expires soon', str(error))}"
                     if "content" not in str(error)
                     else type(error).__name__
                 )
@@ -139,13 +140,18 @@ class Lockstep(RuleBasedStateMachine):
 
     @rule(run_id=_ids, owner=_owners, lease=st.sampled_from([0.0, 3600.0]))
     def claim(self, run_id: str, owner: str, lease: float) -> None:
-        fences = self.all(lambda store, _: store.claim(run_id, owner, lease=lease))
+        name = f"{owner} {self.born}"
+        fences = self.all(lambda store, _: store.claim(run_id, name, lease=lease))
         if None not in fences:
             self.fences.setdefault(run_id, []).append(fences)
 
-    @rule(run_id=_ids, back=_fences, lease=st.sampled_from([0.0, 3600.0]))
-    def renew(self, run_id: str, back: int, lease: float) -> None:
-        self.same(lambda store, i: store.renew(run_id, self.fence(run_id, back, i), lease=lease))
+    @rule(owner=_owners, lease=st.sampled_from([0.0, 3600.0, 3600.0]))
+    def renew(self, owner: str, lease: float) -> None:
+        self.same(lambda store, _: store.renew(f"{owner} {self.born}", lease=lease))
+
+    @rule()
+    def expire(self) -> None:
+        self.same(lambda store, _: store.expire())
 
     @rule(run_id=_ids, back=_fences)
     def release(self, run_id: str, back: int) -> None:
@@ -182,12 +188,15 @@ class Lockstep(RuleBasedStateMachine):
     @rule()
     def close_and_open(self) -> None:
         """What a closed store owned is free; the one in memory is told so, because it is never closed."""
-        for run_id, fences in self.fences.items():
-            self.stores[0].release(run_id, fences[-1][0])
+        for worker in self.stores[0].workers():
+            self.stores[0].retire(worker.owner)
         for store in (*self.stores, *self.closing):
             store.close()
         self.closing = []
         self.stores = [open_store() for open_store in self.openers]
+        for store in self.stores[1:]:
+            store.expire()
+        self.born += 1
 
     @rule(run_id=_ids, after=_numbers, kind=_kinds, path=_paths, n=_numbers)
     def read(self, run_id: str, after: int, kind: str, path: str, n: int) -> None:
@@ -196,6 +205,7 @@ class Lockstep(RuleBasedStateMachine):
         self.same(lambda store, _: store.within(run_id, ("step", kind), [(path, f"{path}q")], after=after))
         self.same(lambda store, _: store.within(run_id, (kind,), upto=n))
         self.same(lambda store, _: store.last(run_id, kind, path, n))
+        self.same(lambda store, _: store.log_end(run_id, (), base=kind.replace("step", ""), most=2))
 
     @invariant()
     def all_hold_the_same(self) -> None:

@@ -59,7 +59,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     with psycopg.connect(server.dsn, autocommit=True) as db:
 
         def execute_there(sql: str) -> list[Any]:
-            cursor = db.execute(sql)  # type: ignore[call-overload]
+            cursor = db.execute(sql)
             return cursor.fetchall() if cursor.description else []
 
         yield Database(opened, execute_there, "%s")
@@ -92,6 +92,7 @@ def test_the_store_works_on_after_a_refusal(database: Database) -> None:
 
 
 def test_a_stale_owner_executes_nothing(database: Database) -> None:
+    database.store.release("r", database.fence)
     database.store.claim("r", "me", lease=100.0)
     with pytest.raises(RunOwnedError):
         database.append(1, Statement(database.add, (5,)))
@@ -160,7 +161,7 @@ def test_a_server_that_lost_its_answer_has_executed_once(
         store = open_postgres()
         database = Database(
             store,
-            lambda sql: cursor.execute(sql).fetchall() if sql.startswith("SELECT") else [cursor.execute(sql)],  # type: ignore[call-overload]
+            lambda sql: cursor.execute(sql).fetchall() if sql.startswith("SELECT") else [cursor.execute(sql)],
             "%s",
         )
         link, run, lost = store._link, store._link.run, []

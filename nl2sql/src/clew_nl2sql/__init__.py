@@ -12,11 +12,12 @@ The layers, lowest first::
     errors, access, schemas    data that nodes exchange: typed errors, users and grants, requests, responses
     planner                    translates a question about one source to SQL, by rules
     sql                        the guard: checks every proposed query before a database receives it
+    query_worker               executes queries within limits, in a process of its own
     sources, artifacts         read-only databases; results as verified Parquet files
     decompose, aggregate       split a question into parts; combine the results
     template_synthesizer, models                write the answer; use language models
     state, nodes, routes, boundary, graph       the graph
-    pipeline, answer                            the public API
+    pipeline, conversation, answer              the public API
     command, sample_data                        ``clew ask``, and three small databases to try it on
 """
 
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew_nl2sql.access import UserContext
     from clew_nl2sql.answer import Answer, Scan
+    from clew_nl2sql.conversation import Conversation
     from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
     from clew_nl2sql.models import ChatModel, ModelDecomposer, ModelPlanner, ModelSynthesizer
     from clew_nl2sql.pipeline import Pipeline
@@ -49,6 +51,7 @@ __all__ = [
     "ArtifactRef",
     "ChatModel",
     "CombineGroup",
+    "Conversation",
     "Decomposer",
     "DecomposerResponse",
     "ErrorCode",
@@ -79,6 +82,7 @@ __all__ = [
 _MODULES = {
     "access": ("UserContext",),
     "answer": ("Answer", "Scan"),
+    "conversation": ("Conversation",),
     "errors": ("ErrorCode", "ErrorSeverity", "Nl2sqlError", "PipelineError"),
     "models": ("ChatModel", "ModelDecomposer", "ModelPlanner", "ModelSynthesizer"),
     "pipeline": ("Pipeline",),

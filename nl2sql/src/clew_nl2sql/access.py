@@ -1,9 +1,10 @@
 """Users, and what they may see. Access is denied by default.
 
-A grant is a pattern: ``*`` (everything), ``source.*`` (every table of a source) or ``source.table``. A user
-has personal grants and those of their roles. There are no deny rules: a table without a grant does not exist
-for that user. `Access` applies three times: to the sources that a question may use, to the schema that a
-planner receives (`visible`), and, through that catalog, to every table of a proposed query.
+A grant is a pattern: ``*`` (everything), ``source.*`` (every table of a source), ``source.table``, or, for a
+database with several schemas, ``source.schema.*`` and ``source.schema.table``. Without a schema, only a table of the
+default schema is meant. A user has personal grants and those of their roles. There are no deny rules: a table without
+a grant does not exist for that user. `Access` applies three times: to the sources that a question may use, to the
+schema that a planner receives (`visible`), and, through that catalog, to every table of a proposed query.
 
 Names are compared without regard to case, as in databases.
 """
@@ -20,7 +21,8 @@ from clew import register_type
 from clew_nl2sql.errors import UsageError
 from clew_nl2sql.planner.catalog import Catalog
 
-_GRANT = re.compile(r"^(?:\*|[^.*\s]+\.(?:\*|[^*\s]+))$")
+_GRANT = re.compile(r"^(?:\*|[^.*\s]+\.(?:\*|[^.*\s]+\.\*|[^*\s]+))$")
+_DEFAULT = "public"  # a grant may name the default schema
 
 
 @register_type
@@ -54,16 +56,18 @@ class Access:
         """Return whether the user may see any table of the source."""
         return self._all or source.lower() in self._sources
 
-    def table(self, source: str, table: str) -> bool:
-        """Return whether the user may see a table."""
+    def table(self, source: str, table: str, schema: str = "") -> bool:
+        """Return whether the user may see a table; `table` is its name in the catalog."""
         if self._all:
             return True
         tables = self._sources.get(source.lower(), set())
-        return "*" in tables or table.lower() in tables
+        if schema:
+            return not tables.isdisjoint(("*", table.lower(), f"{schema.lower()}.*"))
+        return not tables.isdisjoint(("*", table.lower(), f"{_DEFAULT}.{table.lower()}", f"{_DEFAULT}.*"))
 
     def visible(self, source: str, catalog: Catalog) -> Catalog:
         """Return the catalog without hidden tables, and without keys that mention them."""
-        tables = tuple(table for table in catalog.tables if self.table(source, table.name))
+        tables = tuple(table for table in catalog.tables if self.table(source, table.name, table.schema))
         names = {table.name for table in tables}
         keys = tuple(key for key in catalog.foreign_keys if {key.table, key.target_table} <= names)
         return msgspec.structs.replace(catalog, tables=tables, foreign_keys=keys)
@@ -94,5 +98,7 @@ def _grants(grants: Any, whose: str) -> tuple[str, ...]:
 def check_grant(grant: Any) -> str:
     """Return the grant; raise UsageError if it is invalid."""
     if not isinstance(grant, str) or not _GRANT.match(grant):
-        raise UsageError(f"{grant!r} is not a grant; write '*', 'source.*' or 'source.table'")
+        raise UsageError(
+            f"{grant!r} is not a grant; write '*', 'source.*', 'source.table' or 'source.schema.*'"
+        )
     return grant

@@ -18,6 +18,7 @@ from clew_nl2sql.schemas import (
     AnswerSynthesizerResponse,
     DecomposerResponse,
     ExecutionDAG,
+    ReadingsQuestion,
     SubgraphOutput,
 )
 from clew_nl2sql.template_synthesizer import shown
@@ -43,6 +44,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     artifact: str | None = None
     content_hash: str | None = None
     candidates: tuple[str, ...] = ()
+    chosen: str | None = None  # the reading that a person chose, in words
     errors: tuple[PipelineError, ...] = ()
 
 
@@ -68,6 +70,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str = ""
     content_hash: str = ""
     truncated: bool = False
+    questions: tuple[ReadingsQuestion, ...] = ()  # the run waits for a person who chooses
     run_id: str = ""
 
     @property
@@ -138,11 +141,12 @@ def answer_of(result: RunResult) -> Answer:
         _scan(query.id, query.datasource_id, query.intent, outputs.get(query.id))
         for query in parts.sub_queries
     )
+    questions = tuple(q.question for q in result.questions if isinstance(q.question, ReadingsQuestion))
     warnings = [str(warning.get("message", warning)) for warning in result.get("warnings") or ()]
     return Answer(
         question=result.get("user_query") or "",
         status=_status(result, table, synthesized, scans),
-        text=synthesized.answer if synthesized else f"The run {result.status}: {result.error}",
+        text=_text(result, synthesized, questions),
         columns=table.columns,
         rows=table.rows,
         scans=scans,
@@ -155,8 +159,19 @@ def answer_of(result: RunResult) -> Answer:
         plan_hash=_plan_hash(planned.execution_dag if planned else None, outputs),
         content_hash=table.content_hash,
         truncated=table.truncated,
+        questions=questions,
         run_id=result.run_id,
     )
+
+
+def _text(
+    result: RunResult, synthesized: AnswerSynthesizerResponse | None, questions: tuple[ReadingsQuestion, ...]
+) -> str:
+    if synthesized:
+        return synthesized.answer
+    if questions:
+        return "\n".join(f"{asked.question!r} can be read in more than one way." for asked in questions)
+    return f"The run {result.status}: {result.error}"
 
 
 def _status(
@@ -165,6 +180,8 @@ def _status(
     synthesized: AnswerSynthesizerResponse | None,
     scans: tuple[Scan, ...],
 ) -> Status:
+    if result.status == "waiting":
+        return "unanswered"
     if result.status != "completed" or synthesized is None:
         return "failed"
     if not table.columns:
@@ -192,6 +209,7 @@ def _scan(name: str, source: str, intent: str, output: SubgraphOutput | None) ->
         artifact=artifact.uri if artifact else None,
         content_hash=artifact.content_hash if artifact else None,
         candidates=tuple(candidate.sql for candidate in plan.candidates) if plan else (),
+        chosen=output.choice.chosen.words if output.choice and output.choice.chosen else None,
         errors=tuple(output.errors),
     )
 

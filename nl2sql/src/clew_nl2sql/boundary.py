@@ -20,13 +20,15 @@ import msgspec
 from clew import Graph, Node
 from clew_nl2sql.errors import ErrorSeverity, PipelineError
 from clew_nl2sql.schemas import SubgraphOutput
-from clew_nl2sql.state import GraphState, SubgraphExecutionState
+from clew_nl2sql.state import GraphState, SubgraphExecutionState, plan_of
 
 PAYLOAD = (
     "subgraph_id",
     "subgraph_name",
     "trace_id",
     "user_context",
+    "ask_back",
+    "remembered",
     "decomposer_response",
     "datasource_resolver_response",
 )
@@ -39,6 +41,8 @@ def build_scan_payload(state: GraphState, scan: str, subgraph_name: str) -> dict
         "subgraph_name": subgraph_name,
         "trace_id": state.trace_id,
         "user_context": state.user_context,
+        "ask_back": state.ask_back,
+        "remembered": state.remembered,
         "decomposer_response": state.decomposer_response,
         "datasource_resolver_response": state.datasource_resolver_response,
     }
@@ -64,6 +68,8 @@ def transform_input(values: Mapping[str, Any]) -> dict[str, Any]:
         "trace_id": values["trace_id"],
         "sub_query": next(query for query in queries if query.id == scan),
         "user_context": values["user_context"],
+        "ask_back": values["ask_back"],
+        "remembered": values["remembered"],
         "subgraph_id": scan,
         "subgraph_name": values["subgraph_name"],
     }
@@ -78,7 +84,8 @@ def transform_output(state: SubgraphExecutionState) -> dict[str, Any]:
         subgraph_id=scan,
         subgraph_name=state.subgraph_name,
         retry_count=state.retry_count,
-        plan=state.ast_planner_response.plan if state.ast_planner_response else None,
+        plan=plan_of(state),
+        choice=state.choice_response,
         sql_draft=state.generator_response.sql_draft if state.generator_response else None,
         artifact=artifact,
         errors=list(state.errors),

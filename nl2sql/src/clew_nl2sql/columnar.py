@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,7 @@ def _scale(values: Sequence[Any]) -> int | None:
 def _moment(value: date | datetime) -> datetime:
     if not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)
-    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return value.replace(tzinfo=None)  # drivers return a timestamp with a time zone in that of the source
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
@@ -21,6 +22,8 @@ from clew.cli.run_output import id_of, progress
 # Every `clew --help` imports this module, so the pipeline is imported on first use.
 if TYPE_CHECKING:
     from clew_nl2sql import Answer, Pipeline, PipelineError, UserContext
+    from clew_nl2sql.conversation import Conversation
+    from clew_nl2sql.schemas import ReadingsQuestion
 
 SHOWN = 50  # rows of an answer; --json prints all of them
 REPL = """Enter a question, or a command: .sources  .explain (on or off)  .help  .quit"""
@@ -57,7 +60,7 @@ def ask(
         typer.Option(
             "--allow",
             metavar="GRANT",
-            help="Allow only these tables: source.* or source.table. Can be repeated. [default: all]",
+            help="Allow only these tables: source.*, source.table or source.schema.*. Can be repeated. [default: all]",
         ),
     ] = None,
     model: Annotated[
@@ -68,6 +71,25 @@ def ask(
             help="Use a language model; set its API key in CLEW_MODEL_KEY. [default: the offline planner]",
         ),
     ] = None,
+    readings: Annotated[
+        bool,
+        typer.Option(
+            "--readings",
+            help="If the question is uncertain, print its readings and wait for --choose. "
+            "At a terminal, you are asked anyway.",
+        ),
+    ] = False,
+    choose: Annotated[
+        int | None,
+        typer.Option(
+            "--choose",
+            metavar="NUMBER",
+            help="Choose a reading for the question that --resume names; 0 for none.",
+        ),
+    ] = None,
+    remember: Annotated[
+        bool, typer.Option("--remember", help="Use your choice for the same question from now on.")
+    ] = False,
     run_id: IdOption = None,
     resume: Annotated[
         str | None,
@@ -101,15 +123,23 @@ def ask(
         listeners = () if question is None and not resume else stack.enter_context(progress())
         pipeline = _pipeline(addresses, opened, model, listeners)
         user = _user(allow)
+        if choose is not None and not resume:
+            raise CommandError("--choose needs a question that waits", "name its run with --resume RUN")
         if resume:
             name = find_run(opened, resume).run_id
+            if choose is not None:
+                chosen = choose
+                return _answered(
+                    lambda: pipeline.choose(name, chosen, remember=remember), name, explain, as_json
+                )
             return _answered(lambda: pipeline.resume(name), name, explain, as_json)
+        from clew_nl2sql.conversation import Conversation
+
+        conversation = Conversation(pipeline, user=user, source=only)
+        asker = Asker(pipeline, conversation, explain, as_json, readings, remember)
         if question is None:
-            return _interactive(pipeline, user, only, explain, as_json)
-        name = id_of(f"ask-{uuid4()}" if run_id is None else run_id, "ask")
-        return _answered(
-            lambda: pipeline.ask(question, user=user, source=only, run_id=name), name, explain, as_json
-        )
+            return _interactive(asker)
+        return asker.ask(question, id_of(f"ask-{uuid4()}" if run_id is None else run_id, "ask"))
 
 
 # -- options ----------------------------------------------------------------------------------------------------
@@ -192,6 +222,33 @@ def _usage_error(error: Exception) -> CommandError:
 # -- one question ----------------------------------------------------------------------------------------------
 
 
+@dataclass
+class Asker:
+    """How questions are asked and answers are printed."""
+
+    pipeline: Pipeline
+    conversation: Conversation
+    explain: bool
+    as_json: bool
+    readings: bool
+    remember: bool
+
+    def ask(self, question: str, run_id: str) -> int:
+        """Ask a question, and return the exit code. At a terminal, a person chooses between readings."""
+        present = sys.stdin.isatty() and sys.stdout.isatty() and not (self.as_json or self.readings)
+
+        def answer() -> Answer:
+            return self.conversation.ask(
+                question,
+                run_id=run_id,
+                choose=choose_reading if present else None,
+                ask_back=self.readings,
+                remember=self.remember,
+            )
+
+        return _answered(answer, run_id, self.explain, self.as_json)
+
+
 def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: bool) -> int:
     from clew_nl2sql.answer import EXIT_CODES
     from clew_nl2sql.errors import UsageError
@@ -218,7 +275,11 @@ def say_answer(answer: Answer, explain: bool) -> None:
     say(answer.text)
     if answer.columns and not (len(answer.rows) == 1 and len(answer.columns) == 1):
         _say_rows(answer)
-    if answer.scans:
+    for asked in answer.questions:
+        say_readings(asked)
+    if answer.questions:
+        say(f"Choose with: clew ask --resume {answer.run_id} --choose NUMBER --source ...")
+    elif answer.scans:
         say()
     for name, sql in answer.sql.items():
         say(f"{name}: {sql}")
@@ -233,7 +294,9 @@ def say_answer(answer: Answer, explain: bool) -> None:
     say(f"run {answer.run_id}")
     for warning in answer.warnings:
         note(warning)
-    for message, times in Counter(map(_error_line, answer.errors)).items():
+    # The text already says why the planner abstained, and what it considered.
+    unsaid = [e for e in answer.errors if e.code.name != "PLAN_ABSTAINED" or e.message not in answer.text]
+    for message, times in Counter(map(_error_line, unsaid)).items():
         note(message if times == 1 else f"{message} ({times} times)")
 
 
@@ -275,12 +338,42 @@ def _cell(value: Any) -> str:
     return "-" if value is None else shown(value)
 
 
+# -- readings of a question -------------------------------------------------------------------------------------
+
+
+def say_readings(asked: ReadingsQuestion) -> None:
+    """Print the readings of a question, by number."""
+    from clew_nl2sql.template_synthesizer import shown
+
+    for number, reading in enumerate(asked.readings, 1):
+        say(f"  {number}. {reading.words}")
+        say(f"     {asked.source}: {reading.sql}")
+        row = "no rows" if reading.row is None else f"first row: {', '.join(map(shown, reading.row))}"
+        say(f"     {row}")
+        if reading.unread:
+            say(f"     does not use: {', '.join(map(repr, reading.unread))}")
+
+
+def choose_reading(asked: ReadingsQuestion) -> int:
+    """Ask the person at the terminal which reading is meant; 0 stands for none."""
+    say(f"{asked.question!r} can be read in more than one way:")
+    say_readings(asked)
+    while True:
+        try:
+            said = input(f"Which one? [1-{len(asked.readings)}, Enter for none] ").strip()
+        except EOFError:
+            said = ""
+        if not said:
+            return 0
+        if said.isdecimal() and int(said) <= len(asked.readings):
+            return int(said)
+        say(f"Enter a number from 1 to {len(asked.readings)}, or only press Enter.")
+
+
 # -- interactive mode -------------------------------------------------------------------------------------------
 
 
-def _interactive(
-    pipeline: Pipeline, user: UserContext | None, only: str | None, explain: bool, as_json: bool
-) -> int:
+def _interactive(asker: Asker) -> int:
     """Answer questions from standard input.
 
     If input is not a terminal, return the highest exit code. At a terminal, return 0; an interrupt ends the
@@ -294,12 +387,12 @@ def _interactive(
     worst = 0
     for line in _lines(at_terminal):
         if line == ".explain":
-            explain = not explain
-            say(f"explain is {'on' if explain else 'off'}")
+            asker.explain = not asker.explain
+            say(f"explain is {'on' if asker.explain else 'off'}")
         elif line.startswith("."):
-            _command(line, pipeline)
+            _command(line, asker.pipeline)
         elif line:
-            worst = max(worst, _asked(pipeline, line, user, only, explain, as_json, at_terminal))
+            worst = max(worst, _asked(asker, line, at_terminal))
     return 0 if at_terminal else worst
 
 
@@ -332,20 +425,9 @@ def _command(line: str, pipeline: Pipeline) -> None:
     say(REPL)
 
 
-def _asked(
-    pipeline: Pipeline,
-    line: str,
-    user: UserContext | None,
-    only: str | None,
-    explain: bool,
-    as_json: bool,
-    at_terminal: bool,
-) -> int:
-    name = f"ask-{uuid4()}"
+def _asked(asker: Asker, line: str, at_terminal: bool) -> int:
     try:
-        return _answered(
-            lambda: pipeline.ask(line, user=user, source=only, run_id=name), name, explain, as_json
-        )
+        return asker.ask(line, f"ask-{uuid4()}")
     except CommandError as failed:
         if not at_terminal:
             raise

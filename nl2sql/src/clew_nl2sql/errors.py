@@ -31,9 +31,11 @@ class ErrorCode(enum.Enum):
     PHYSICAL_VALIDATION_FAILED = "PHYSICAL_VALIDATION_FAILED"
     EXECUTION_ERROR = "EXECUTION_ERROR"
     EXECUTION_TIMEOUT = "EXECUTION_TIMEOUT"
+    EXECUTION_MEMORY = "EXECUTION_MEMORY"
     ARTIFACT_CORRUPT = "ARTIFACT_CORRUPT"
     AGGREGATION_FAILED = "AGGREGATION_FAILED"
     MODEL_FAILED = "MODEL_FAILED"
+    MODEL_REFUSED = "MODEL_REFUSED"
 
 
 class ErrorSeverity(enum.Enum):
@@ -142,6 +144,12 @@ class QueryTimeoutError(Nl2sqlError):
     code = ErrorCode.EXECUTION_TIMEOUT
 
 
+class QueryMemoryError(Nl2sqlError):
+    """A query exceeded its limit of memory or temporary files."""
+
+    code = ErrorCode.EXECUTION_MEMORY
+
+
 class ArtifactCorruptError(Nl2sqlError):
     """A stored result is missing or was modified."""
 
@@ -158,6 +166,12 @@ class ModelError(Nl2sqlError):
     """A language model gave no usable reply."""
 
     code = ErrorCode.MODEL_FAILED
+
+
+class ModelRefusedError(ModelError):
+    """A language model or its endpoint refused; the same request would be refused again."""
+
+    code = ErrorCode.MODEL_REFUSED
 
 
 class UsageError(Nl2sqlError):

@@ -6,7 +6,8 @@
         → layer_router → aggregator → answer_synthesizer
 
     sql_agent: schema_retriever → ast_planner → logical_validator → generator → physical_validator → executor,
-        each followed by a gate that may lead through retry_handler → refiner back to ast_planner
+        each followed by a gate that may lead through retry_handler → refiner back to ast_planner;
+        an uncertain plan leads through reading_chooser to logical_validator
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from clew_nl2sql.nodes.decomposer import DecomposerNode
 from clew_nl2sql.nodes.executor import ExecutorNode
 from clew_nl2sql.nodes.generator import GeneratorNode
 from clew_nl2sql.nodes.global_planner import GlobalPlannerNode
+from clew_nl2sql.nodes.reading_chooser import ReadingChooserNode
 from clew_nl2sql.nodes.refiner import RefinerNode, RetryHandlerNode
 from clew_nl2sql.nodes.schema_retriever import SchemaRetrieverNode
 from clew_nl2sql.nodes.validator import LogicalValidatorNode, PhysicalValidatorNode
 from clew_nl2sql.resources import Resources
 from clew_nl2sql.routes import (
     build_scan_layer_router,
+    choice_route,
     executor_route,
     generator_route,
     logical_route,
@@ -48,6 +51,8 @@ def build_sql_agent_graph(resources: Resources) -> Graph:
             schema_route,
             ASTPlannerNode,
             planner_route,
+            ReadingChooserNode,
+            choice_route,
             LogicalValidatorNode,
             logical_route,
             GeneratorNode,

@@ -24,7 +24,7 @@ from clew_nl2sql.planner.tokens import tokenize
 from clew_nl2sql.roles import plan_model
 from clew_nl2sql.schemas import PlanModel
 from clew_nl2sql.sources.protocol import Source
-from clew_nl2sql.sources.table_samples import plain_value
+from clew_nl2sql.sources.table_samples import plain_value, table_expression
 from clew_nl2sql.sql.guard import check
 
 MOST = 20
@@ -147,7 +147,7 @@ class _Lookup:
             return []
         self._left -= 1
         chosen = [exp.column(column.name, quoted=True) for column in table.columns]
-        query = exp.select(*chosen).from_(exp.Table(this=exp.to_identifier(table.name, quoted=True)))
+        query = exp.select(*chosen).from_(table_expression(table.schema, table.own_name))
         sql = query.where(*conditions).limit(most).sql(self._catalog.dialect)
         try:
             return list(within(seconds).run(check(sql, self._catalog), most).rows)

@@ -98,7 +98,9 @@ def plan_model(plan: Plan | PlanModel) -> PlanModel:
         sql=plan.sql,
         certainty=plan.certainty,
         abstained=plan.abstained,
-        candidates=tuple(CandidateModel(sql=c.sql, certainty=c.certainty) for c in plan.candidates),
+        candidates=tuple(
+            CandidateModel(sql=c.sql, certainty=c.certainty, unmapped=c.unmapped) for c in plan.candidates
+        ),
         links=tuple(LinkModel(text=link.text, kind=link.kind, target=link.target) for link in plan.links),
         unmapped=tuple(plan.unmapped),
         assumptions=plan.assumptions,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from clew import END, Node, Send, route
 from clew_nl2sql.boundary import build_scan_payload
 from clew_nl2sql.resources import MAX_RETRIES
-from clew_nl2sql.state import GraphState, SubgraphExecutionState
+from clew_nl2sql.state import GraphState, SubgraphExecutionState, plan_of
 
 
 @route(targets=["decomposer", "answer_synthesizer"], after="datasource_resolver")
@@ -48,7 +48,8 @@ def pending_scans(state: GraphState) -> list[str]:
 
 
 def _retry_or_end(state: SubgraphExecutionState) -> object:
-    can_retry = bool(state.errors) and state.errors[-1].retryable
+    chosen = state.choice_response is not None and state.choice_response.plan is not None
+    can_retry = bool(state.errors) and state.errors[-1].retryable and not chosen
     return "retry_handler" if can_retry and state.retry_count < MAX_RETRIES else END
 
 
@@ -58,12 +59,24 @@ def schema_route(state: SubgraphExecutionState) -> object:
     return "ast_planner" if state.relevant_tables else END
 
 
-@route(targets=["logical_validator", "retry_handler", END], after="ast_planner")
+@route(targets=["logical_validator", "reading_chooser", "retry_handler", END], after="ast_planner")
 def planner_route(state: SubgraphExecutionState) -> object:
-    """Continue with a proposal; end after an abstention."""
+    """Continue with a proposal; if it is not certain, ask a person, or end."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     if plan is None:
         return _retry_or_end(state)
+    uncertain = plan.abstained or not plan.sql or bool(plan.unmapped)
+    if uncertain and state.choice_response is None and (state.remembered or state.ask_back):
+        return "reading_chooser"
+    return "logical_validator" if plan.sql and not plan.abstained else END
+
+
+@route(targets=["logical_validator", END], after="reading_chooser")
+def choice_route(state: SubgraphExecutionState) -> object:
+    """Continue with the choice, or with the planner's proposal if it made one."""
+    plan = plan_of(state)
+    if plan is None:
+        return END
     return "logical_validator" if plan.sql and not plan.abstained else END
 
 

@@ -170,6 +170,7 @@ class CandidateModel(msgspec.Struct, frozen=True, kw_only=True):
 
     sql: str
     certainty: float = 0.0
+    unmapped: tuple[str, ...] = ()  # words that this interpretation does not read
 
 
 class LinkModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +185,8 @@ class PlanModel(msgspec.Struct, frozen=True, kw_only=True):
     """A proposed query. It is untrusted text until the guard has checked it.
 
     A candidate is tried only if its certainty reaches `threshold`. `unmapped` are the words of the question that the
-    query does not read.
+    query does not read. With `needs_agreement`, the candidates are independent proposals: the plan is used only if
+    all of them that the database accepts have the same rows.
     """
 
     sql: str | None = None
@@ -195,6 +197,7 @@ class PlanModel(msgspec.Struct, frozen=True, kw_only=True):
     unmapped: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()  # sentences for the user
     threshold: float = 0.0
+    needs_agreement: bool = False
     hash: str = ""
 
 
@@ -202,6 +205,52 @@ class ASTPlannerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The planner's proposal; None if the planner failed."""
 
     plan: PlanModel | None = None
+
+
+class QuestionReading(msgspec.Struct, frozen=True, kw_only=True):
+    """A reading of a question that a person may choose: in words, as SQL, with the first row of its result.
+
+    `unread` are the words of the question that it does not use.
+    """
+
+    words: str
+    sql: str
+    columns: tuple[str, ...] = ()
+    row: tuple[str | int | float | bool | None, ...] | None = None
+    unread: tuple[str, ...] = ()
+
+
+class ReadingSample(msgspec.Struct, frozen=True, kw_only=True):
+    """The first row of a reading, and a digest of its rows."""
+
+    columns: tuple[str, ...]
+    row: tuple[str | int | float | bool | None, ...] | None
+    digest: str
+
+
+class ReadingsQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is asked: which reading is meant. The answer is its number, from 1, or 0 for none."""
+
+    question: str
+    source: str
+    readings: tuple[QuestionReading, ...]
+
+
+class RememberedChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A query that a person chose earlier for a part of the same question."""
+
+    source: str
+    intent: str
+    sql: str
+
+
+class ChoiceResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan that a person chose; None without a choice."""
+
+    plan: PlanModel | None = None
+    chosen: QuestionReading | None = None
+    readings: tuple[QuestionReading, ...] = ()
+    remembered: bool = False
 
 
 class LogicalValidatorResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,6 +305,7 @@ class SubgraphOutput(msgspec.Struct, frozen=True, kw_only=True):
     subgraph_name: str | None = None
     retry_count: int = 0
     plan: PlanModel | None = None
+    choice: ChoiceResponse | None = None
     sql_draft: str | None = None
     artifact: ArtifactRef | None = None
     errors: list[PipelineError] = []

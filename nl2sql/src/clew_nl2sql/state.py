@@ -22,6 +22,7 @@ from clew_nl2sql.schemas import (
     AnswerSynthesizerResponse,
     ArtifactRef,
     ASTPlannerResponse,
+    ChoiceResponse,
     DatasourceResolverResponse,
     DecomposerResponse,
     ExecutorResponse,
@@ -29,12 +30,14 @@ from clew_nl2sql.schemas import (
     GlobalPlannerResponse,
     LogicalValidatorResponse,
     PhysicalValidatorResponse,
+    PlanModel,
     RefinerResponse,
+    RememberedChoice,
     SubgraphOutput,
     SubQuery,
 )
 
-__all__ = ["GraphState", "SubgraphExecutionState", "update_results"]
+__all__ = ["GraphState", "SubgraphExecutionState", "plan_of", "update_results"]
 
 
 def _new_trace() -> str:
@@ -48,6 +51,8 @@ class GraphState(msgspec.Struct, kw_only=True):
     user_query: str
     user_context: UserContext = msgspec.field(default_factory=UserContext)
     datasource_id: str | None = None
+    ask_back: bool = False  # a person can choose between readings
+    remembered: tuple[RememberedChoice, ...] = ()
     datasource_resolver_response: DatasourceResolverResponse | None = None
     decomposer_response: DecomposerResponse | None = None
     global_planner_response: GlobalPlannerResponse | None = None
@@ -70,9 +75,12 @@ class SubgraphExecutionState(msgspec.Struct, kw_only=True):
     user_context: UserContext | None = None
     subgraph_id: str | None = None
     subgraph_name: str | None = None
+    ask_back: bool = False
+    remembered: tuple[RememberedChoice, ...] = ()
     relevant_tables: list[Table] = []
     relevant_keys: list[ForeignKey] = []
     ast_planner_response: ASTPlannerResponse | None = None
+    choice_response: ChoiceResponse | None = None
     logical_validator_response: LogicalValidatorResponse | None = None
     physical_validator_response: PhysicalValidatorResponse | None = None
     generator_response: GeneratorResponse | None = None
@@ -82,3 +90,10 @@ class SubgraphExecutionState(msgspec.Struct, kw_only=True):
     errors: Annotated[list[PipelineError], operator.add] = []
     reasoning: Annotated[list[dict[str, Any]], operator.add] = []
     warnings: Annotated[list[dict[str, Any]], operator.add] = []
+
+
+def plan_of(state: SubgraphExecutionState) -> PlanModel | None:
+    """Return the plan that a person chose, or the planner's."""
+    if state.choice_response is not None and state.choice_response.plan is not None:
+        return state.choice_response.plan
+    return state.ast_planner_response.plan if state.ast_planner_response else None

@@ -20,7 +20,7 @@ def catalogs(samples: dict[str, str]) -> dict[str, Catalog]:
 
 
 def decompose(question: str, catalogs: dict[str, Catalog]) -> DecomposerResponse:
-    return LinkingDecomposer(today=lambda: date(2025, 3, 31)).decompose(question, catalogs)
+    return LinkingDecomposer(today=lambda _: date(2025, 3, 31)).decompose(question, catalogs)
 
 
 def parts(response: DecomposerResponse) -> list[tuple[str, str]]:

@@ -28,7 +28,7 @@ class Word(msgspec.Struct, kw_only=True):
 
 def ask(endpoint: Endpoint, waits: list[float] | None = None, **options: object) -> str:
     waited = waits if waits is not None else []
-    model = ChatModel(endpoint.url, "m", wait=waited.append, **options)  # type: ignore[arg-type]
+    model = ChatModel(endpoint.url, "m", wait=waited.append, **options)
     return model.ask(None, "Say a word.", "Which?", Word).word
 
 
@@ -160,6 +160,6 @@ def test_the_schema_is_one_that_strict_endpoints_take(reply: type) -> None:
 
 
 def test_what_has_a_default_may_be_left_out() -> None:
-    with serving(Endpoint(says({"sql": None, "certainty": 0.5}))) as endpoint:
+    with serving(Endpoint(says({"queries": []}))) as endpoint:
         model = ChatModel(endpoint.url, "m")
-        assert model.ask(None, "s", "u", PlanReply) == PlanReply(sql=None, certainty=0.5)
+        assert model.ask(None, "s", "u", PlanReply) == PlanReply(queries=[])

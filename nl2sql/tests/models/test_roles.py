@@ -33,7 +33,12 @@ SQL = {
 def planner(user: str) -> dict[str, Any]:
     asked = re.search(r"<question>\n(.*)\n</question>", user)
     assert asked
-    return {"sql": SQL["tickets" if "complain" in asked[1] else "orders"], "certainty": 0.9}
+    reads = [{"words": "often", "sql": "count(*)"}, {"words": "complain", "sql": "tickets"}]
+    return {
+        "queries": [
+            {"sql": SQL["tickets" if "complain" in asked[1] else "orders"], "certainty": 0.9, "reads": reads}
+        ]
+    }
 
 
 def decomposer(_: str) -> dict[str, Any]:

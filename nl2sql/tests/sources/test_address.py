@@ -22,7 +22,7 @@ from clew_nl2sql.sources import Source
 def test_a_file(address: str, dialect: str, path: str) -> None:
     source = open_source(address)
     assert isinstance(source, Source)
-    assert (source.dialect, str(source.path)) == (dialect, str(Path(path)))  # type: ignore[attr-defined]
+    assert (source.dialect, str(source.path)) == (dialect, str(Path(path)))
 
 
 def test_a_server() -> None:

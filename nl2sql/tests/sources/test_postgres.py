@@ -25,7 +25,6 @@ def source(new_database: Callable[..., str]) -> PostgresSource:
         "CREATE TABLE invoices (id INT PRIMARY KEY, customer_id INT REFERENCES customers, issued DATE,"
         " amount NUMERIC(10, 2), paid BOOLEAN);"
         "COMMENT ON TABLE invoices IS 'what is owed'; COMMENT ON COLUMN invoices.issued IS 'day of issue';"
-        "CREATE SCHEMA hidden; CREATE TABLE hidden.keys (k TEXT);"
         "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob');"
         "INSERT INTO invoices VALUES (1, 1, '2024-05-01', 10.50, true), (2, 2, '2024-06-01', 3, false)"
     )

@@ -80,6 +80,11 @@ HOSTILE_TABLES = (
     "(DELETE FROM orders RETURNING *)",
     "ROWS FROM (touch())",
     "salaries_view",
+    "vault.keys",
+    "vault.orders",
+    '"vault"."orders"',
+    "desk.salaries",
+    "desk.orders",  # in PostgreSQL, this one may be read
 )
 STATEMENTS = (
     "DELETE FROM orders",

@@ -22,7 +22,7 @@ from clew_nl2sql.sql.guard import check
 from nl2sql.tests.sql.hostile import COLUMNS, Hostile
 
 CANARY = 770_077_077
-HIDDEN = frozenset({"salaries", "salaries_view"})
+HIDDEN = frozenset({"salaries", "salaries_view", "vault.keys", "vault.orders", "desk.salaries"})
 SCHEMA = (
     "CREATE TABLE orders (id INT, customer_id INT, amount INT, day TEXT);",
     "CREATE TABLE customers (id INT, name TEXT);",
@@ -97,11 +97,17 @@ class DuckDB:
 class PostgreSQL:
     def __init__(self, address: str) -> None:
         self.db = psycopg.connect(address, autocommit=True, prepare_threshold=None)
-        self.db.execute("".join(SCHEMA) + "CREATE SEQUENCE numbers;")  # type: ignore[call-overload]
+        self.db.execute("".join(SCHEMA) + "CREATE SEQUENCE numbers;")
         self.db.execute(
             "CREATE FUNCTION touch() RETURNS INT LANGUAGE sql AS 'UPDATE orders SET amount = 0 RETURNING 1';"
             "CREATE FUNCTION touch(orders) RETURNS INT LANGUAGE sql AS 'UPDATE orders SET amount = 0 RETURNING 1';"
             "CREATE FUNCTION touch(customers) RETURNS INT LANGUAGE sql AS 'SELECT max(amount) FROM salaries';"
+        )
+        self.db.execute(
+            "CREATE SCHEMA vault; CREATE SCHEMA desk;"
+            "CREATE TABLE vault.orders AS SELECT * FROM orders; CREATE TABLE desk.orders AS SELECT * FROM orders;"
+            "CREATE TABLE vault.keys AS SELECT * FROM salaries; CREATE TABLE desk.salaries AS SELECT * FROM salaries;"
+            f"INSERT INTO vault.orders VALUES ({CANARY}, {CANARY}, {CANARY}, '{CANARY}')"
         )
         self.db.execute("SET statement_timeout = 2000")
         self.db.execute("SET lock_timeout = 500")
@@ -109,7 +115,7 @@ class PostgreSQL:
     def execute(self, sql: str) -> list[Any]:
         try:
             with self.db.cursor() as cursor:
-                cursor.execute(sql)  # type: ignore[call-overload]
+                cursor.execute(sql)
                 return cursor.fetchmany(50) if cursor.description else []
         except psycopg.Error:
             return []
@@ -128,6 +134,7 @@ class PostgreSQL:
             "SELECT * FROM orders ORDER BY 1, 2, 3, 4",
             "SELECT * FROM customers ORDER BY 1, 2",
             "SELECT * FROM salaries",
+            "SELECT * FROM desk.orders ORDER BY 1, 2, 3, 4",
         )
         return "\n".join(str(self.db.execute(sql).fetchall()) for sql in asked)
 
@@ -162,6 +169,9 @@ def visible(dialect: str) -> Catalog:
         Table(name=name, columns=tuple(Column(name=column) for column in columns))
         for name, columns in COLUMNS.items()
     ]
+    if dialect == "postgres":
+        columns = tuple(Column(name=column) for column in COLUMNS["orders"])
+        tables.append(Table(name="desk.orders", schema="desk", columns=columns))
     return Catalog(tables=tuple(tables), dialect=dialect)
 
 
@@ -211,7 +221,7 @@ def test_the_search_would_find_a_hole(
     from clew_nl2sql.sql.guard import CheckedQuery
 
     def nothing_refused(proposal: str, catalog: Catalog, hidden: frozenset[str]) -> CheckedQuery:
-        return CheckedQuery(sql=proposal, dialect=catalog.dialect, tables=(), tree=None)  # type: ignore[arg-type]
+        return CheckedQuery(sql=proposal, dialect=catalog.dialect, tables=(), tree=None)
 
     monkeypatch.setattr("nl2sql.tests.sql.test_executed.check", nothing_refused)
     with pytest.raises(AssertionError, match=r"changed something|read what is forbidden"):

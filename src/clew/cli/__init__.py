@@ -14,11 +14,14 @@ import io
 import sys
 from collections.abc import Sequence
 
+from clew.cli.interrupts import redeliver_interrupts
+
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit."""
+    redeliver_interrupts()
     try:
         from clew.cli.app import run_command
     except ModuleNotFoundError as error:

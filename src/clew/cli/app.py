@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from copy import copy
 from typing import Annotated, Any
 
 import typer
 
 import clew
 from clew.cli.commands import (
+    answer,
+    cancel,
     check,
+    delete,
+    demo,
     diff,
     doctor,
     explain,
@@ -20,19 +25,27 @@ from clew.cli.commands import (
     graph,
     import_,
     invalidate,
+    new,
     prune,
     pull,
+    queues,
     replay,
     rerun,
+    resubmit,
     resume,
     run,
     runs,
+    serve,
     set_,
     show,
+    signal,
+    submit,
     thread,
     threads,
     update,
     why,
+    worker,
+    workers,
 )
 from clew.cli.output import CommandError, remember_option, report_error, show_warnings
 from clew.cli.plugins import command_names, load_plugins, missing
@@ -44,6 +57,7 @@ from clew.errors import (
     InputError,
     InvalidNodeError,
     JournalMismatchError,
+    RefusedServiceError,
     RunExistsError,
     RunStateError,
     StoreVersionError,
@@ -59,6 +73,7 @@ USAGE_ERRORS = (
     GraphChangedError,
     InputError,
     JournalMismatchError,
+    RefusedServiceError,
     InvalidNodeError,
     RunExistsError,
     RunStateError,
@@ -77,42 +92,57 @@ app = typer.Typer(
     help="""Run graphs of Python functions; resume, replay, rewind and fork their runs.
 
 \b
+  clew demo                             see a graph at work: killed, resumed, replayed, forked
+  clew new                              list projects to copy; `clew new agent` copies one
   clew run flow:graph query='"hello"'   run the graph `graph` of flow.py
   clew runs                             list the runs in the store
   clew show RUN                         show the steps of a run
   clew resume RUN                       continue after a failure, a question or a crash
-  clew fork RUN --step 3 query='"ho"'   start a new run from a step, with other values
+  clew fork RUN --step 3 query='"ho"'   start a new run from a step, with different values
+  clew submit flow:graph query='"hi"'   queue a run for `clew worker flow:graph`
 
 RUN is the id of a run or the beginning of one. The store is a SQLite file or a postgresql:// URL: --store, or
 CLEW_STORE, or clew.db in the current directory.""",
 )
 
-for verb in (
-    run,
-    resume,
-    replay,
-    fork,
-    rerun,
-    runs,
-    show,
-    threads,
-    thread,
-    update,
-    why,
-    diff,
-    export,
-    import_,
-    prune,
-    doctor,
-    graph,
-    explore,
-    check,
-    pull,
-    set_,
-    invalidate,
-    explain,
+for command in (
+    demo.demo,
+    new.new,
+    run.run,
+    submit.submit,
+    worker.worker,
+    queues.queues,
+    workers.workers,
+    resubmit.resubmit,
+    signal.signal,
+    answer.answer,
+    cancel.cancel,
+    resume.resume,
+    replay.replay,
+    fork.fork,
+    rerun.rerun,
+    runs.runs,
+    show.show,
+    threads.threads,
+    thread.thread,
+    update.update,
+    why.why,
+    diff.diff,
+    export.export,
+    import_.import_,
+    delete.delete,
+    prune.prune,
+    doctor.doctor,
+    serve.serve,
+    graph.graph,
+    explore.explore,
+    check.check,
+    pull.pull,
+    set_.set_,
+    invalidate.invalidate,
+    explain.explain,
 ):
-    verb.register(app)
+    app.command(command.__name__.rstrip("_"))(command)
 
 
 def _version(value: bool) -> None:
@@ -137,7 +167,9 @@ def run_command(arguments: list[str]) -> int:
         remember_option(option, None)
     try:
         _find(_verb(arguments))
-        code = typer.main.get_command(app).main(arguments, prog_name="clew", standalone_mode=False)
+        code = typer.main.get_command(_narrowed(arguments)).main(
+            arguments, prog_name="clew", standalone_mode=False
+        )
         sys.stdout.flush()
         return int(code or 0)
     except BrokenPipeError:  # the reader closed the pipe
@@ -152,6 +184,14 @@ def run_command(arguments: list[str]) -> int:
 
             traceback.print_exc()
         return _report(error, arguments)
+
+
+def _narrowed(arguments: list[str]) -> typer.Typer:
+    """Return the application with only the given command if it comes first: building all of them takes time."""
+    chosen = [command for command in app.registered_commands if command.name in arguments[:1]]
+    narrowed = copy(app)
+    narrowed.registered_commands = chosen or app.registered_commands
+    return narrowed
 
 
 def _report(error: Exception, arguments: list[str]) -> int:

@@ -56,7 +56,7 @@ def dependency_graph(
     if isinstance(found, DependencyGraph) and not where and found._persistence is not None:
         graph = found
     else:
-        schemas = _schemas(found) if isinstance(found, DependencyGraph) else found
+        schemas = found.schemas if isinstance(found, DependencyGraph) else found
         options = found.options if isinstance(found, DependencyGraph) else {}
         store = _checked(where or "clew.db", create)
         if pulled is not None and "://" not in store and not Path(store).exists():
@@ -110,23 +110,6 @@ def _advice(error: ClewError, target: str) -> str:
     if isinstance(error, MissingValueError):
         return f"set it with: clew set {target} NODE VALUE"
     return "write the arguments of one node; quote a word to use it literally: 'photo(\"p\")'"
-
-
-def _schemas(graph: DependencyGraph) -> list[NodeSchema]:
-    """Return the schemas that a graph was built from."""
-    from clew import schema
-    from clew.incremental.expressions import pattern_text
-
-    return [
-        schema(
-            rule.key,
-            inputs=[pattern_text(pattern) for pattern in rule.inputs],
-            computor=rule.computor,
-            version=rule.version,
-            stateful=rule.stateful,
-        )
-        for rule in graph.registry.rules
-    ]
 
 
 def _checked(where: str, create: bool) -> str:

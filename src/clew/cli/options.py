@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +15,9 @@ from clew.cli.output import CommandError, remember_option
 from clew.errors import DefinitionError, StoreError, UnknownRunError
 from clew.runtime.events import Listener
 from clew.runtime.project import graph_for, listed_graphs
-from clew.runtime.turn_calls import TurnOptions
+from clew.runtime.turns.turn_calls import TurnOptions
 from clew.stores import RunRow, Store
-from clew.stores.factory import open_store
+from clew.stores.factory import open_store, without_password
 
 StoreOption = Annotated[
     str | None,
@@ -48,12 +49,12 @@ PathOption = Annotated[
 
 
 @contextmanager
-def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
+def store_at(address: str | None, *, create: bool = False, connections: int = 8) -> Iterator[Store]:
     """Open the store of a command, and close it at the end."""
-    remember_option("--store", address)
+    remember_option("--store", None if address is None else without_password(address))
     where = address or os.environ.get("CLEW_STORE") or "clew.db"
     try:
-        store = open_store(where, create=create)
+        store = open_store(where, create=create, connections=connections)
     except StoreError as error:
         if type(error) is not StoreError:  # a damaged store, not a wrong name
             raise
@@ -99,7 +100,7 @@ ThreadOption = Annotated[
     typer.Option(
         "--thread",
         metavar="NAME",
-        help="Continue from the last state of this thread, or start it. The new run becomes its last run.",
+        help="Continue this thread from its last state; start the thread if it does not exist.",
     ),
 ]
 
@@ -115,9 +116,49 @@ TimeoutOption = Annotated[
 DropOption = Annotated[
     bool,
     typer.Option(
-        "--drop", help="With --thread: cancel its last run if that waits for an answer or is paused."
+        "--drop", help="With --thread: cancel the last run of the thread if it is waiting or paused."
     ),
 ]
+
+
+AttributeOption = Annotated[
+    list[str] | None,
+    typer.Option("--attribute", metavar="NAME=TEXT", help="Attribute to find the run by. Can be repeated."),
+]
+
+
+def attributes_of(pairs: Sequence[str] | None) -> dict[str, str]:
+    """Return attributes from ``NAME=TEXT`` pairs."""
+    found = dict[str, str]()
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise CommandError(f"{pair!r} is not an attribute", "write NAME=TEXT, such as tenant=acme")
+        if name in found:
+            raise CommandError(
+                f"attribute {name!r} is given twice: {found[name]!r} and {text!r}", "give each attribute once"
+            )
+        found[name] = text
+    return found
+
+
+def time_of(text: str | None, option: str) -> float | None:
+    """Return a time as seconds since the epoch: an ISO 8601 time with a time zone, or a number."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(
+            f"{option}: {text!r} is not a time", "write 2030-01-31T08:00:00Z, or seconds since the epoch"
+        ) from None
+    if found.tzinfo is None:
+        raise CommandError(f"{option}: {text!r} has no time zone", f"write {text}Z for UTC, or {text}+02:00")
+    return found.timestamp()
 
 
 def turn_of(thread: str | None, timeout: float | None, drop: bool) -> TurnOptions:

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from clew.display import UNSAFE, inline
 from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
-from clew.state.display import display_tree, has_short_form
+from clew.state.display import display_tree
 
 
 class CommandError(Exception):
@@ -112,6 +112,8 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"engine\.export_run\(run_id\)", "`clew export RUN`"),
     (r"choose another run_id", "choose another --run-id"),
     (r"give it to the run", "give it as NAME=JSON"),
+    (r"without same_code", "without --same-code"),
+    (r", or add a delay to time\.time\(\)", ""),
 ]
 
 
@@ -196,19 +198,18 @@ _JSON_ESCAPE = re.compile(r"\\\\|\\u00([0-9a-f]{2})")
 
 
 def one_line(value: Any, width: int) -> str:
-    """Return a value as one line of JSON, with arrays and frames in short form, cut to a width.
+    """Return a value as one line, cut to a width: JSON, with instances as ``Name(field=...)``, and arrays and frames in
+    short form.
 
     Control characters are escaped as in all other text.
     """
+    from clew.runtime.review.value_diff import tree_line
+
     try:
         tree = display_tree(value)
     except EncodeError:
         return fitted(json_text(repr(value)), width)
-    if has_short_form(tree):
-        from clew.runtime.review.value_diff import tree_line
-
-        return fitted(inline(tree_line(tree)), width)
-    text = json_text(tree)
+    text = inline(tree_line(tree))
     return fitted(_JSON_ESCAPE.sub(lambda found: f"\\x{found[1]}" if found[1] else found[0], text), width)
 
 

@@ -13,7 +13,18 @@ from typing import Any
 import msgspec
 
 from clew import Engine, RunResult
-from clew.cli.output import CommandError, command, count, plain, plain_values, say_json, say_line, say_values
+from clew.cli.options import engine_of, find_run, store_at
+from clew.cli.output import (
+    CommandError,
+    command,
+    count,
+    one_line,
+    plain,
+    plain_values,
+    say_json,
+    say_line,
+    say_values,
+)
 from clew.engine.records import Failure
 from clew.error_text import line_of
 from clew.errors import EncodeError, StoreUnavailableError
@@ -62,7 +73,9 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
         say_json(result_json(result))
     else:
         say_result(result)
-    return 0 if result.status in ("completed", "waiting", "paused") and result.error is None else 1
+    return (
+        0 if result.status in ("completed", "sleeping", "waiting", "paused") and result.error is None else 1
+    )
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
@@ -134,4 +147,30 @@ def say_failures(failures: Iterable[Failure]) -> None:
 
 
 def _text(question: Any) -> str:
-    return question if isinstance(question, str) else str(plain(question))
+    return question if isinstance(question, str) else one_line(question, 400)
+
+
+MakeRun = Callable[[Engine, str, str], RunResult]
+"""Starts the new run, given an engine, the id of the parent and the id of the new run."""
+
+
+def make_run(
+    run: str,
+    kind: str,
+    make: MakeRun,
+    *,
+    run_id: str | None,
+    graph: str | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Find a run, start a run from it, print the result and return the exit code."""
+    with store_at(store) as opened:
+        row = find_run(opened, run)
+        name = id_of(run_id, f"{row.run_id}-{kind}")
+        return drive(
+            name,
+            lambda listeners: engine_of(opened, row, graph, listeners),
+            lambda engine: make(engine, row.run_id, name),
+            as_json,
+        )

@@ -17,7 +17,7 @@ from clew.state import from_tree
 ValuesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME=JSON]...",
+        metavar="NAME=JSON",
         help="Input values. Anything that is not valid JSON is treated as a string.",
         show_default=False,
     ),

@@ -10,7 +10,8 @@ This is a simple form of the layered method:
    in its row allow. This least-squares problem has an exact solution (`_spread`).
 4. *Back arrows* are ignored so far. They run along the right side, each in its own lane, shorter ones inside.
 
-This module knows neither graphs nor SVG. It is deterministic.
+This module knows neither graphs nor SVG. It is deterministic: sums are exact (`fsum`), because the result of `sum`
+depends on the version of Python.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import fsum
 
 from clew.drawing.back_edges import BackEdge, LayoutRow, run_back_arrows
 from clew.drawing.geometry import BoxShape, Rect, Route
@@ -171,7 +173,7 @@ def _sorted_by_mean(row: list[_LayoutCell], fixed: list[_LayoutCell], down: bool
     keyed = []
     for i, place in enumerate(row):
         neighbours = place.above if down else place.below
-        mean = sum(position[id(n)] for n in neighbours) / len(neighbours) if neighbours else float(i)
+        mean = fsum(position[id(n)] for n in neighbours) / len(neighbours) if neighbours else float(i)
         keyed.append((mean, i))
     return [row[i] for _, i in sorted(keyed)]
 
@@ -204,7 +206,7 @@ def _set_columns(rows: Sequence[Sequence[_LayoutCell]], chains: Sequence[Sequenc
     long = [chain[2:-2] for chain in chains if len(chain) > 5]
     for sweep in range(12):
         for places in long:
-            mean = sum(place.x for place in places) / len(places)
+            mean = fsum(place.x for place in places) / len(places)
             for place in places:
                 place.goal = mean
         for row in rows if sweep % 2 else reversed(rows):
@@ -217,8 +219,8 @@ def _pull(row: Sequence[_LayoutCell], above: bool, below: bool) -> None:
     for place in row:
         near = (place.above if above else []) + (place.below if below else [])
         pulls = [(n.x, place.pull(n)) for n in near] if place.goal is None else [(place.goal, 9.0)]
-        weight = sum(strength for _, strength in pulls)
-        wanted.append(sum(x * strength for x, strength in pulls) / weight if weight else place.x)
+        weight = fsum(strength for _, strength in pulls)
+        wanted.append(fsum(x * strength for x, strength in pulls) / weight if weight else place.x)
         weights.append(weight or 0.1)
     _spread(row, wanted, weights)
 

@@ -76,9 +76,15 @@ fill:#1c2430;text-anchor:middle}
 """
 
 
+def style_sheet() -> tuple[str, str]:
+    """Return the rules of the light theme, and those that the dark theme changes, for pages with a theme switch."""
+    light, _, dark = _STYLE.partition("@media (prefers-color-scheme:dark){")
+    return light.strip(), dark.rpartition("}")[0].strip()
+
+
 def svg(picture: Picture) -> str:
     """Return a picture as an SVG document."""
-    layout, inner = _arranged(picture)
+    layout, inner = arranged(picture)
     header = HEADER if picture.title else 0.0
     width = max(layout.width, _text_width(picture.title, CHARACTER * 15 / 13)) + 2 * MARGIN
     height = layout.height + header + 2 * MARGIN
@@ -102,8 +108,9 @@ def svg(picture: Picture) -> str:
 Inner = dict[str, tuple[Layout, "Inner"]]  # by box of a subgraph: the inner layout, and those inside it
 
 
-def _arranged(picture: Picture) -> tuple[Layout, Inner]:
-    inner: Inner = {box.key: _arranged(box.inside) for box in picture.boxes if box.inside is not None}
+def arranged(picture: Picture) -> tuple[Layout, Inner]:
+    """Return the layout of a picture, and those of the pictures inside its boxes."""
+    inner: Inner = {box.key: arranged(box.inside) for box in picture.boxes if box.inside is not None}
     shapes = {box.key: _shape(box, inner) for box in picture.boxes}
     edges = [
         Edge(arrow.source, arrow.target, _label_width(arrow.label), arrow.back) for arrow in picture.arrows
@@ -173,10 +180,10 @@ def _outline(box: Box, place: Rect) -> str:
         flat = place.width / 2 - place.slant
         corners = [(place.left, place.y), (place.x - flat, place.top), (place.x + flat, place.top)]
         corners += [(place.right, place.y), (place.x + flat, place.bottom), (place.x - flat, place.bottom)]
-        return _smooth([*dict.fromkeys(corners)], 5.0, closed=True)
+        return smooth([*dict.fromkeys(corners)], 5.0, closed=True)
     corners = [(place.left, place.top), (place.right, place.top), (place.right, place.bottom)]
     radius = place.height / 2 if box.kind in ("input", "optional", "end") else 9.0
-    return _smooth([*corners, (place.left, place.bottom)], radius, closed=True)
+    return smooth([*corners, (place.left, place.bottom)], radius, closed=True)
 
 
 def _arrow(arrow: Arrow, route: Route) -> Iterator[str]:
@@ -184,7 +191,7 @@ def _arrow(arrow: Arrow, route: Route) -> Iterator[str]:
     sideways = not route.curved and before[1] == tip[1]
     foot = (tip[0] + TIP - 1, tip[1]) if sideways else (tip[0], tip[1] - TIP + 1)
     pieces = [*route.pieces[:-1], (*route.pieces[-1][:-1], foot)]
-    path = _curves(pieces) if route.curved else "".join(_smooth(piece, CORNER) for piece in pieces)
+    path = curves(pieces) if route.curved else "".join(smooth(piece, CORNER) for piece in pieces)
     yield f'<path class="clew-line clew-line-{arrow.kind}" d="{path}"/>'
     wings = f"l{_number(TIP)} -4v8z" if sideways else f"l-4 {_number(-TIP)}h8z"
     yield f'<path class="clew-tip clew-tip-{arrow.kind}" d="M{_xy(tip)}{wings}"/>'
@@ -192,7 +199,7 @@ def _arrow(arrow: Arrow, route: Route) -> Iterator[str]:
         yield _text(*route.label, arrow.label, f"clew-label clew-label-{arrow.kind}")
 
 
-def _curves(pieces: Sequence[Sequence[Point]]) -> str:
+def curves(pieces: Sequence[Sequence[Point]]) -> str:
     """Return a monotone cubic through the points from top to bottom, vertical at both ends.
 
     Two pieces meet at their label with the same angle, as if they were one line behind it.
@@ -218,7 +225,7 @@ def _lean(upper: Point, lower: Point) -> float:
     return (lower[0] - upper[0]) / (lower[1] - upper[1])
 
 
-def _smooth(points: Sequence[Point], radius: float, closed: bool = False) -> str:
+def smooth(points: Sequence[Point], radius: float, closed: bool = False) -> str:
     """Return straight lines through the points, with corners rounded to about this radius."""
     count = len(points)
     path = "" if closed else f"M{_xy(points[0])}"

@@ -18,14 +18,14 @@ retry would see different inputs. A rescue also leaves alone cancellations and i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from clew.engine import frame_lifecycle
 from clew.engine.frame import Frame, Item
 from clew.engine.options import stream
-from clew.engine.records import Outcome, Question, Retry, Withdrawn
+from clew.engine.records import FailedAttempt, Outcome, Question, Retry, Withdrawn
 from clew.error_text import add_note, line_of, native, set_native
 from clew.errors import (
     AmbiguousCallError,
@@ -65,18 +65,21 @@ def give_up(
     policy = _policy_for(item, error) if retry else None
     if policy is not None and item.attempt + 1 < policy.max_attempts:
         _withdraw(machine, item, asked)
-        _retry(machine, item, error, policy)
+        _report(machine, item, error, duration, "retry")
+        _retry(machine, item, error, policy, started, duration)
         return
     failures = frame_lifecycle.failures_inside(item, frame_lifecycle.failures_of_all(inside))
     rescuer = item.node.rescuer
-    if rescuer is not None and isinstance(error, Exception) and not issubclass(type(error), _NOT_RESCUED):
+    if rescuer is not None and can_be_rescued(error):
         _withdraw(machine, item, asked)
+        _report(machine, item, error, duration, "rescue")
         found = failures or (frame_lifecycle.failure_at(item, error),)
         item.failures = tuple(msgspec.structs.replace(each, rescued=True) for each in found)
         item.node = rescuer
         item.attempt += 1
         machine.frontier.push(item)
         return
+    _report(machine, item, error, duration, "")
     if machine.options.on_error == "continue":
         _withdraw(machine, item, asked)
         outcome = Outcome(
@@ -94,12 +97,18 @@ def give_up(
         machine.accept(item, outcome)
         return
     frame = item.frame
-    first, *others = failures or (frame_lifecycle.failure_at(item, error),)
+    own = msgspec.structs.replace(frame_lifecycle.failure_at(item, error), started=started, duration=duration)
+    first, *others = failures or (own,)
     if frame_lifecycle.fail(frame, item.order, item.step, first):
         frame.failures += [(item.order, each) for each in others]
     frame.questions.update(asked)
     item.batch.stuck += 1
     frame_lifecycle.check_drained(machine, frame)
+
+
+def can_be_rescued(error: BaseException) -> bool:
+    """Return whether the rescue function of a node is called after this error."""
+    return isinstance(error, Exception) and not issubclass(type(error), _NOT_RESCUED)
 
 
 def _withdraw(machine: Machine, item: Item, asked: Mapping[Order, Question]) -> None:
@@ -108,13 +117,29 @@ def _withdraw(machine: Machine, item: Item, asked: Mapping[Order, Question]) -> 
         machine.outbox.append(Withdrawn(item.path, item.frame.epoch))
 
 
-def _retry(machine: Machine, item: Item, error: BaseException, policy: RetryPolicy) -> None:
+def _report(
+    machine: Machine,
+    item: Item,
+    error: BaseException,
+    duration: float,
+    follows: Literal["retry", "rescue", ""],
+) -> None:
+    """Report a failed attempt to observers."""
+    if machine.options.observed:
+        about = (item.path, item.node.name, item.step, item.attempt)
+        machine.outbox.append(FailedAttempt(*about, error, duration, follows))
+
+
+def _retry(
+    machine: Machine, item: Item, error: BaseException, policy: RetryPolicy, started: float, duration: float
+) -> None:
     draw = stream(machine.options.seed, item.path, item.attempt, "retry").random()
     delay = policy.delay(item.attempt, draw * policy.most_jitter)
     item.attempt += 1
     item.waited = True
     machine.counters.retries += 1
-    machine.outbox.append(Retry(item, item.path, item.attempt, delay, error, 0.0, item.frame.epoch))
+    epoch = item.frame.epoch
+    machine.outbox.append(Retry(item, item.path, item.attempt, delay, error, 0.0, epoch, started, duration))
     if machine.options.listening:
         machine.notify("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
 

@@ -104,7 +104,7 @@ def _steps(machine: Machine, epoch: float) -> Steps:
     program, most = working.program, machine.options.max_steps
     if program.fast_path is None:
         program.fast_path = [_record_of(program, i) for i in range(len(program.nodes))]
-    records = program.fast_path
+    records, around = program.fast_path, machine.around
     due, sends, decisions = working.due, working.sends, working.decisions
     values, versions, wakes, visits, missing = (
         working.values,
@@ -122,6 +122,8 @@ def _steps(machine: Machine, epoch: float) -> Steps:
         if record is None:
             break
         func, source, sources, name, output, needers, readers, targets, controls = record
+        if around is not None:
+            func = around(node, func)
         if source is not None:
             arg = values[source]
             if type(arg) in unsized:

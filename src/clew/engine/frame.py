@@ -82,6 +82,11 @@ class Item:
     def payload(self) -> Mapping[str, Any] | None:
         return self.batch.payloads[self.index]
 
+    def is_reduced(self, name: str) -> bool:
+        """Return whether a value has a reducer."""
+        schema = self.batch.working_state.program.graph.schema
+        return schema is not None and name in schema.fields and schema.fields[name].reducer is not None
+
     def values(self) -> dict[str, Any]:
         """Return all values that the item sees."""
         values = self.batch.working_state.plain_values()

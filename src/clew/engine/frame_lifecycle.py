@@ -29,7 +29,7 @@ from clew.engine import edits
 from clew.engine.chain import apply_step
 from clew.engine.frame import Frame, Item
 from clew.engine.program import check_values, program_of
-from clew.engine.records import Deadline, Failure, Outcome, Question, Start
+from clew.engine.records import Deadline, Failure, Outcome, Question, Start, TypedQuestion
 from clew.engine.working_state import WorkingState
 from clew.errors import MaxStepsError, NodeError, StalledError
 from clew.graph import Graph, Subgraph
@@ -172,20 +172,56 @@ def _across(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     return crossed
 
 
-def ask(machine: Machine, item: Item, *questions: tuple[Any, str, str | None]) -> None:
+def ask(machine: Machine, item: Item, when: float, *questions: tuple[Any, str, str | None]) -> None:
     """Open the questions of an item that has stopped, each with the suffix of its path and its position."""
     for place, (question, about, position) in enumerate(questions):
         number = len(machine.answers(item, about))
         at = str(number) if position is None else position
-        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
+        asked = Question(item.path + about, item.node.name, question, item.step, number, at, time=when)
+        if type(question) is TypedQuestion:
+            typed, question = question, question.question
+            asked = msgspec.structs.replace(
+                asked, question=question, schema=typed.schema, type=typed.type, error=typed.error
+            )
         item.frame.questions[(*item.order, place) if place else item.order] = asked
         machine.outbox.append(asked)
         if machine.options.listening:
             machine.notify(
                 "interrupted", item, node=item.node.name, question=question, number=number, about=about
             )
+    machine.askers[item.path] = item
     item.batch.stuck += 1
     check_drained(machine, item.frame)
+
+
+def take_answer(machine: Machine, path: str, answer: Any, when: float, refusal: str) -> bool:
+    """Answer the open question at a path: its item starts over. With a `refusal`, the question only gets that error.
+    Return False if the item does not ask now."""
+    item = machine.askers.get(path.partition("!")[0])
+    if item is None:
+        return False
+    asked = item.frame.questions
+    for place, question in list(asked.items()):
+        if question.path != path or place[: len(item.order)] != item.order:
+            continue
+        if refusal:
+            asked[place] = noted = msgspec.structs.replace(question, error=refusal)
+            machine.outbox.append(noted)
+        else:
+            machine.know_answer(question, answer, when)
+            ask_again(machine, item)
+        return True
+    return False
+
+
+def ask_again(machine: Machine, item: Item) -> None:
+    """Start an item over that asks: with an answer, or because it also waits and a wait has ended."""
+    asked, order = item.frame.questions, item.order
+    for place in [place for place in asked if place[: len(order)] == order]:
+        del asked[place]
+    machine.askers.pop(item.path, None)
+    item.batch.stuck -= 1
+    machine.frontier.push(item)
 
 
 def end(machine: Machine, frame: Frame) -> None:

@@ -53,9 +53,8 @@ def release(machine: Machine, frame: Frame) -> bool:
     return True
 
 
-def log_finished(machine: Machine, frame: Frame, *outcomes: Outcome) -> None:
-    """Log outcomes whose step is not committed, except those of held nodes."""
+def log_finished(machine: Machine, frame: Frame, outcome: Outcome) -> None:
+    """Log an outcome whose step is not committed, unless its node is held."""
     held = frame.program.held_nodes
-    for outcome in outcomes:
-        if not (held and held >> frame.program.index[outcome.node] & 1):
-            machine.outbox.append(FinishedItem(frame.prefix, outcome, frame.epoch))
+    if not (held and held >> frame.program.index[outcome.node] & 1):
+        machine.outbox.append(FinishedItem(frame.prefix, outcome, frame.epoch))

@@ -104,7 +104,7 @@ def remove_dependents(machine: Machine, frame: Frame, failed: Batch) -> list[Bat
     frame.unfinished = {}
     open_steps[-1].lookahead_state, open_steps[-1].left_out = None, 0
     for before, after in pairwise(open_steps):
-        before.lookahead_state = after.working_state = _after(machine, before)
+        before.lookahead_state = after.working_state = state_after(machine, before)
     return batches
 
 
@@ -138,12 +138,12 @@ def _rebuild(machine: Machine, open_steps: Sequence[OpenStep]) -> None:
     for number, open_step in enumerate(open_steps):
         if open_step.lookahead_state is None:
             return
-        open_step.lookahead_state = _after(machine, open_step)
+        open_step.lookahead_state = state_after(machine, open_step)
         if number + 1 < len(open_steps):
             open_steps[number + 1].working_state = open_step.lookahead_state
 
 
-def _after(machine: Machine, open_step: OpenStep) -> WorkingState:
+def state_after(machine: Machine, open_step: OpenStep) -> WorkingState:
     """Return the working state after an open step with its finished batches, without conflicting ones."""
     working, frame = open_step.working_state.branch(), open_step.frame
     starts = {number: batch.start for number, batch in open_step.batches.items()}
@@ -206,7 +206,7 @@ def _plan_from(machine: Machine, frame: Frame, position: int) -> None:
             waiting = open_step.waiting
             if not any(_is_known(machine, frame, node, number) for node in (*open_step.targets, *waiting)):
                 return
-            open_step.lookahead_state = _after(machine, open_step)
+            open_step.lookahead_state = state_after(machine, open_step)
         working = open_step.lookahead_state
         planned = following.batches if following is not None else {}
         known = {

@@ -19,7 +19,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -56,6 +56,8 @@ class Machine:
         "_is_planned",
         "_is_preview",
         "_prior_work",
+        "around",
+        "askers",
         "counters",
         "frontier",
         "options",
@@ -78,7 +80,10 @@ class Machine:
         self.outbox: list[Any] = []
         self.counters = Counters()
         self.slot: Item | None = None  # the only startable item, if there is exactly one
+        self.askers: dict[str, Item] = {}  # items with open questions, by path
         self._prior_work = prior_work
+        self.around: Callable[[int, Callable[..., Any]], Callable[..., Any]] | None = None
+        """Returns what the fast path calls in place of the function of a node, given by its number."""
         self.root = root = Frame(program, working, step=step, prefix="", order=(), owner=None)
         if prior_work is not None and prior_work.failures:
             root.failures.extend(prior_work.failures)
@@ -228,14 +233,16 @@ class Machine:
         if not self._returns(item):
             return
         kind = item.node.kind
-        self.counters.executed += not (cached or kind == "rescue")
-        if kind == "interrupt":
-            frame_lifecycle.ask(self, item, (value, "", None))
-        elif kind == "rescue":
-            item.attempt -= 1  # it does not count
+        if kind == "rescue":  # it does not count
+            item.attempt -= 1
             self._settle(item, value, started, duration, failures=item.failures)
+            return
+        if not cached:
+            self.counters.executed += 1
+        if kind == "interrupt":
+            frame_lifecycle.ask(self, item, started + duration, (value, "", None))
         else:
-            self._settle(item, value, started, duration, cached=cached)
+            self._settle(item, value, started, duration, cached)
 
     def fail(self, item: Item, error: BaseException, started: float = 0.0, duration: float = 0.0) -> None:
         """Report that the function of an item raised or timed out."""
@@ -290,10 +297,11 @@ class Machine:
         about: str = "",
         position: str | None = None,
         others: Sequence[tuple[Any, str, str]] = (),
+        when: float = 0.0,
     ) -> None:
         """Report that an item asked questions and stopped; `position` is by default after all answered ones."""
         if self._returns(item):
-            frame_lifecycle.ask(self, item, (question, about, position), *others)
+            frame_lifecycle.ask(self, item, when, (question, about, position), *others)
 
     def _returns(self, item: Item) -> bool:
         """Mark an item as returned by its worker; return False if its result is no longer wanted."""
@@ -309,12 +317,10 @@ class Machine:
             item.waited = False
             self.frontier.push(item)
 
-    def answer(self, item: Item, answer: Any) -> None:
-        """Answer the question of an item: an interrupt gets its value, any other node starts over."""
-        asked = item.frame.questions.pop(item.order)
-        item.batch.stuck -= 1
-        self._prior_work = (self._prior_work or PriorWork()).with_answer(asked.path, asked.position, answer)
-        self.frontier.push(item)
+    def know_answer(self, asked: Question, answer: Any, when: float) -> None:
+        """Take an answer that an item finds when it starts over."""
+        known = self._prior_work or PriorWork()
+        self._prior_work = known.with_answer(asked.path, asked.position, answer, when)
 
     def forget(self, frame: Frame, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
         """Remove prior work of these nodes from a visit on; return its outcomes, and attempts of begun subgraphs."""
@@ -353,7 +359,6 @@ class Machine:
         value: Any,
         started: float,
         duration: float,
-        *,
         cached: bool = False,
         failures: tuple[Failure, ...] = (),
     ) -> None:
@@ -401,7 +406,7 @@ class Machine:
             self.notify("item_finished", item, **about, duration=outcome.duration, update=outcome.update)
             if outcome.decision is not None:
                 self.notify("gate_decided", item, **about, decision=outcome.decision)
-        if item.frame.program.held_nodes and held_results.is_held(item):
+        if item.batch.open_step.frame.program.held_nodes and held_results.is_held(item):
             held_results.hold(self, item, outcome)
         else:
             self.place(item, outcome)
@@ -411,11 +416,11 @@ class Machine:
         batch = item.batch
         open_step = batch.open_step
         frame = open_step.frame
-        if outcome.error is not None and not outcome.failures:  # a confined failure
+        if outcome.failures:
+            frame.failures += [(item.order, failure) for failure in outcome.failures]
+        elif outcome.error is not None:  # a confined failure
             failure = frame_lifecycle.failure_at(item, outcome.error, outcome)
             frame.failures.append((item.order, failure))
-        elif outcome.failures:
-            frame.failures += [(item.order, failure) for failure in outcome.failures]
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
@@ -486,7 +491,9 @@ class Machine:
 
         Those inside subgraph items that have not ended follow.
         """
-        return (*frame_lifecycle.failures_of(self.root), *frame_lifecycle.failures_of_open_items(self.root))
+        root = self.root
+        found = frame_lifecycle.failures_of(root)
+        return (*found, *frame_lifecycle.failures_of_open_items(root)) if root.open_steps else found
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:
         """Add a notification to the outbox."""

@@ -61,7 +61,7 @@ def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
 
 
 _DEEP: Mapping[type, frozenset[str]] = {
-    Machine: frozenset({"frontier", "root", "slot", "_prior_work", "counters"}),
+    Machine: frozenset({"frontier", "root", "slot", "_prior_work", "counters", "askers"}),
     Frontier: frozenset({"_heap"}),
     Frame: frozenset({"open_steps", "open_lookahead", "owner", "working_state"}),
     OpenStep: frozenset({"frame", "batches", "working_state", "lookahead_state"}),

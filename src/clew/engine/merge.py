@@ -74,7 +74,7 @@ def merge_one(
         elif type(update) is Overwrite:
             fresh[name] = update.value
         elif is_own(reducer, values[name], (update,)):
-            fresh[name] = _own(values, name, reducer, ((0, outcome),))
+            fresh[name] = _own(name, reducer, (values[name], (update,)), ((0, outcome),))
         else:
             if recorded is not None:
                 raise _not_recorded(name)
@@ -106,11 +106,11 @@ def merge_all(
         elif reducer is None:
             fresh[name] = _last(name, many, on_conflict)
         else:
-            updates = [outcome.update[name] for _, outcome in many]
+            updates = _updates(name, many)
             if may_grow(reducer, values, name, updates):
                 growing.append((name, updates))
-            elif is_own(reducer, *since_overwrite(values[name], updates)):
-                fresh[name] = _own(values, name, reducer, many)
+            elif is_own(reducer, *(left := since_overwrite(values[name], updates))):
+                fresh[name] = _own(name, reducer, left, many)
             elif recorded is not None:
                 raise _not_recorded(name)
             else:
@@ -138,10 +138,12 @@ def merge_lookahead(
         reducer = reducers.get(name)
         if reducer is None:
             fresh[name] = _last(name, many, on_conflict)
-        elif name in unfinished or not is_own(reducer, *since_overwrite(values[name], _updates(name, many))):
+        elif name in unfinished or not is_own(
+            reducer, *(left := since_overwrite(values[name], _updates(name, many)))
+        ):
             fresh[name] = UNFINISHED
         else:
-            fresh[name] = _own(values, name, reducer, many)
+            fresh[name] = _own(name, reducer, left, many)
     return fresh, {name: len(many) for name, many in writers.items()}
 
 
@@ -181,9 +183,12 @@ def _last(name: str, many: Sequence[tuple[int, Outcome]], on_conflict: str) -> A
     return many[-1][1].update[name]
 
 
-def _own(values: Mapping[str, Any], name: str, reducer: Reducer, many: Sequence[tuple[int, Outcome]]) -> Any:
+def _own(
+    name: str, reducer: Reducer, left: tuple[Any, Sequence[Any]], many: Sequence[tuple[int, Outcome]]
+) -> Any:
+    """Merge what `since_overwrite` has left."""
     try:
-        return fold(reducer, values[name], _updates(name, many))
+        return fold(reducer, *left)
     except Exception as error:  # a sum of numbers may be too large
         raise MergeFailure(many[-1][1], name, error) from error
 

@@ -15,7 +15,13 @@ from clew.graph import Graph
 if TYPE_CHECKING:
     from random import Random
 
-Status = Literal["running", "completed", "failed", "waiting", "paused", "cancelled"]
+Status = Literal["queued", "running", "sleeping", "waiting", "paused", "completed", "failed", "cancelled"]
+MOVING = frozenset({"queued", "running", "sleeping"})
+"""The statuses of a run that continues without a caller: somebody executes it, or a worker will."""
+
+OPEN = MOVING | {"waiting", "paused"}
+"""The statuses of a run that has not ended."""
+
 Order = tuple[int, ...]
 
 
@@ -27,8 +33,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int = 10_000  # the last step
     began: int = 0  # the step from which the limit was counted
     on_error: Literal["stop", "continue"] = "stop"
-    on_conflict: Literal["error", "last"] = "error"
+    on_conflict: str = "error"  # or "last"
     listening: bool = False
+    observed: bool = False  # failed attempts are reported
     durable: bool = False  # values have to be stored
     step_by_step: bool = False  # the driver takes every item; no fast path
     stops: Stops | None = None  # where the run pauses; no fast path
@@ -62,10 +69,10 @@ class PriorWork(msgspec.Struct, frozen=True):
     )
     held: set[str] = set()  # subgraph items between two attempts; the driver knows when the next is due
 
-    def with_answer(self, path: str, position: str, answer: Any) -> PriorWork:
+    def with_answer(self, path: str, position: str, answer: Any, when: float) -> PriorWork:
         """Return a copy with the answer to the question asked at `position` by the item at `path`."""
         answers = {**self.answers, path: {**self.answers.get(path, {}), position: answer}}
-        return msgspec.structs.replace(self, answers=answers)
+        return msgspec.structs.replace(self, answers=answers, answered={**self.answered, path: when})
 
     def with_attempt(self, path: str, attempt: int) -> PriorWork:
         """Return a copy in which the item at `path` is at this attempt."""

@@ -38,6 +38,7 @@ from clew.graph.interface import required_fields
 from clew.graph.names import nearest, similar
 from clew.graph.topology import Topology, seeds_that_count
 from clew.graph.validation import has_topology, topology_of
+from clew.state.valid_values import valid_names
 
 WOKEN = 1
 CHOSEN = 2
@@ -102,6 +103,7 @@ class Program:
         "schema",
         "selections",
         "sendable",
+        "sync_functions",
         "topology",
         "turn_marks",
         "unmarked",
@@ -117,6 +119,7 @@ class Program:
         self.names = topology.names
         self.index = topology.index
         self.nodes: tuple[Node, ...] = tuple(graph.nodes.values())
+        self.sync_functions = frozenset(id(node.func) for node in self.nodes if node.mode == "sync")
         self.bound: Mapping[str, Any] = graph.bound
         self.schema = graph.schema
         self.reducers: dict[str, Callable[[Any, Any], Any]] = {}
@@ -345,7 +348,7 @@ def program_of(graph: Graph, given: frozenset[str]) -> Program:
 
 
 def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str], Mapping[str, Any]]:
-    """Validate input values; return their names and the values of S(0), including schema defaults."""
+    """Validate input values, except `ValidValues`; return their names and the values of S(0), with schema defaults."""
     given = frozenset(values)
     for name in given:
         if type(name) is not str:
@@ -359,9 +362,10 @@ def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str
         return given, values
     if schema.validates:
         checked: dict[str, Any] = {}
+        valid = valid_names(values)
         for name, value in values.items():
             try:
-                checked[name] = schema.validate(name, value)
+                checked[name] = value if name in valid else schema.validate(name, value)
             except ValueError as error:
                 raise InputError(f"{name!r} does not match the state schema: {error}") from error
         values = checked

@@ -10,6 +10,7 @@ steps with a working state without values, so no reducer is called.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -90,7 +91,8 @@ class Why(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         if not self.node:
             return f"<Why {self.target!r}: written by no node>"
-        return f"<Why {self.target!r}: {self.path} in step {self.step}, {len(self.reasons)} reasons>"
+        reasons = "1 reason" if len(self.reasons) == 1 else f"{len(self.reasons)} reasons"
+        return f"<Why {self.target!r}: {self.path} in step {self.step}, {reasons}>"
 
     def _repr_html_(self) -> str:
         return display.page(display.block(str(self)))
@@ -145,8 +147,7 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
             value = target if target in outcome.update else ""
             edited = Reason("edited", step.number, outcome.path, value)
             return Why(target, outcome.node, outcome.path, step.number, (edited,))
-        times = Counter(_reasons(program, lineage, step, outcome))
-        reasons = tuple(msgspec.structs.replace(reason, times=number) for reason, number in times.items())
+        reasons = Explainer(program, lineage).reasons(step.number, outcome.node)
         rescued = outcome.failures[0].error if outcome.rescued else None
         return Why(target, outcome.node, outcome.path, step.number, reasons, outcome.cached, rescued)
     start = lineage.start
@@ -189,39 +190,80 @@ def _awaited(program: Program, lineage: RunLineage, target: str) -> list[str]:
     return [name for name in node.after if name not in ran]
 
 
-def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
-    name, node = outcome.node, program.index[outcome.node]
-    before = [s for s in lineage.steps if s.number < at.number]
-    previous = max((s.number for s in before if any(o.node == name for o in s.outcomes)), default=None)
-    inputs = program.nodes[node].inputs
-    replaced = _Replaced(program, lineage)
-    versions = dict(lineage.start.versions)
-    found = False
-    for step in before:
-        for after, names in lineage.outside[:-1]:  # the start state counts the last ones
-            if after == step.number - 1:
-                versions.update({value: versions.get(value, 0) + 1 for value in names})
-        for done in step.outcomes:
-            for value in done.update:
-                versions[value] = versions.get(value, 0) + 1
-            if previous is not None and step.number < previous:
-                continue
-            for reason in _wakes(program, step, done, node, first=previous is None):
-                if replaced.holds(reason, name):
+class Explainer:
+    """Finds the reasons of items of one lineage: of those that have run, and of those that have not yet."""
+
+    def __init__(self, program: Program, lineage: RunLineage) -> None:
+        self._program = program
+        self._lineage = lineage
+        self._replaced = _Replaced(program, lineage)
+        self._numbers = [step.number for step in lineage.steps]
+        self._ran: dict[str, list[int]] = {}  # node -> the steps in which it ran
+        self._items: dict[str, tuple[Step, Outcome]] = {}
+        self._versions: dict[tuple[int, str, str], int] = {}  # of a value, after an item has written it
+        versions = dict(lineage.start.versions)
+        for step in lineage.steps:
+            for after, names in lineage.outside[:-1]:  # the start state counts the last ones
+                if after == step.number - 1:
+                    versions.update({value: versions.get(value, 0) + 1 for value in names})
+            for done in step.outcomes:
+                self._ran.setdefault(done.node, []).append(step.number)
+                self._items[done.path] = (step, done)
+                for value in done.update:
+                    versions[value] = versions.get(value, 0) + 1
+                    self._versions[step.number, done.path, value] = versions[value]
+
+    def explain(
+        self, path: str, step_of_item: int | None = None
+    ) -> tuple[int | None, Outcome | None, tuple[Reason, ...]] | None:
+        """Return the step of an item, its outcome and its reasons; without outcome if it has not run, and then with
+        the step that it is planned for, if that is given. None if no node is called so."""
+        known = self._items.get(path)
+        if known is not None:
+            step, outcome = known
+            if outcome.by_hand:
+                return step.number, outcome, (Reason("edited", step.number, path),)
+            return step.number, outcome, self.reasons(step.number, outcome.node)
+        node = path.partition("#")[0]
+        if node not in self._program.index:
+            return None
+        if step_of_item is not None:
+            return step_of_item, None, self.reasons(step_of_item, node)
+        last = self._numbers[-1] if self._numbers else self._lineage.start.step
+        return None, None, self.reasons(last + 1, node)
+
+    def reasons(self, at: int, node: str) -> tuple[Reason, ...]:
+        """Return why a node ran in a step; equal reasons are one."""
+        times = Counter(self._found(at, node))
+        return tuple(msgspec.structs.replace(reason, times=number) for reason, number in times.items())
+
+    def _found(self, at: int, name: str) -> Iterator[Reason]:
+        program, lineage = self._program, self._lineage
+        node = program.index[name]
+        earlier = self._ran.get(name, [])
+        place = bisect_left(earlier, at)
+        previous = earlier[place - 1] if place else None
+        inputs = program.nodes[node].inputs
+        found = False
+        first = 0 if previous is None else bisect_left(self._numbers, previous)
+        for step in lineage.steps[first : bisect_left(self._numbers, at)]:
+            for done in step.outcomes:
+                for reason in _wakes(program, step, done, node, first=previous is None):
+                    if self._replaced.holds(reason, name):
+                        found = True
+                        instead_of = self._replaced.instead_of(reason, name)
+                        version = self._versions.get((step.number, done.path, reason.value), 0)
+                        yield msgspec.structs.replace(reason, version=version, instead_of=instead_of)
+        for after, names in lineage.outside:
+            if after < at and (previous is None or after >= previous):
+                for value in sorted(names.intersection(inputs)):
                     found = True
-                    instead_of = replaced.instead_of(reason, name)
-                    version = versions.get(reason.value, 0)
-                    yield msgspec.structs.replace(reason, version=version, instead_of=instead_of)
-    for after, names in lineage.outside:
-        if after < at.number and (previous is None or after >= previous):
-            for value in sorted(names.intersection(inputs)):
-                found = True
-                yield Reason("outside", after, value=value)
-    if not found:
-        given = [value for value in inputs if lineage.start.has(value)]
-        yield from (Reason("given", lineage.start.step, value=value) for value in given)
-        if not given:
-            yield Reason("start", lineage.start.step)
+                    yield Reason("outside", after, value=value)
+        if not found:
+            given = [value for value in inputs if lineage.start.has(value)]
+            yield from (Reason("given", lineage.start.step, value=value) for value in given)
+            if not given:
+                yield Reason("start", lineage.start.step)
 
 
 def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: bool) -> Iterator[Reason]:

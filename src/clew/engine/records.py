@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from clew.engine.deltas import NO_DELTAS, Delta
 from clew.error_links import child_place
+from clew.error_text import line_of
 from clew.graph import Send
 
 Choice = str | Send
@@ -130,11 +131,12 @@ class Withdrawn(msgspec.Struct, frozen=True):
         return item == self.path or item.startswith((f"{self.path}/", f"{self.path}["))
 
 
-class Question(msgspec.Struct, frozen=True):
+class Question(msgspec.Struct, frozen=True, eq=False):
     """A question of an item to a person. `number` counts the earlier answers of the item.
 
     `position` is the location of the question in the item's function: the numbers of the enclosing recorded calls, then
-    its number among the questions there, as in ``2.0``. The answer is stored under it.
+    its number among the questions there, as in ``2.0``. The answer is stored under it. `schema` is the JSON Schema of
+    the answer, and `type` its type as text, if the node has given one.
     """
 
     path: str
@@ -143,6 +145,34 @@ class Question(msgspec.Struct, frozen=True):
     step: int
     number: int = 0
     position: str = "0"
+    error: str = ""  # why the last answer was refused
+    time: float = 0.0  # when it was asked, in seconds since the epoch
+    schema: Any = None
+    type: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same question; a resumed run asks it again, at a later time."""
+        if type(other) is not Question:
+            return NotImplemented
+        return all(
+            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "time"
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.node, self.step, self.number, self.position))
+
+    def carried(self) -> Any:
+        """Return the question as the item around it asks it, with the type of its answer."""
+        return self.question if self.schema is None else TypedQuestion(self.question, self.schema, self.type)
+
+
+class TypedQuestion(msgspec.Struct, frozen=True):
+    """A question on its way to its `Question`, with the type of its answer, and why the last answer was refused."""
+
+    question: Any
+    schema: Any
+    type: str
+    error: str = ""
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -158,6 +188,20 @@ class Retry(msgspec.Struct, frozen=True):
     error: BaseException
     due: float = 0.0  # seconds since the epoch, set by the driver
     epoch: tuple[int, ...] = ()  # the attempts of the enclosing items
+    started: float = 0.0  # of the failed attempt, in seconds since the epoch; 0 if it is not known
+    duration: float = 0.0
+
+
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """An attempt of the item at `path` failed; a retry, a rescue or nothing follows. For observers; not stored."""
+
+    path: str
+    node: str
+    step: int
+    attempt: int
+    error: BaseException
+    duration: float
+    follows: Literal["retry", "rescue", ""] = ""
 
 
 class ChildPlace(msgspec.Struct, frozen=True):
@@ -184,6 +228,8 @@ class Failure(msgspec.Struct, frozen=True, eq=False):
     around: tuple[str, ...] = ()
     refused: str = ""  # the value whose reducer rejected the update; the node itself did not raise
     rescued: bool = False
+    started: float = 0.0  # of the last attempt, in seconds since the epoch; 0 if it is not known
+    duration: float = 0.0
 
     def __str__(self) -> str:
         if not self.node:
@@ -198,6 +244,10 @@ class Failure(msgspec.Struct, frozen=True, eq=False):
             return place
         where = f"node {inside.node!r} at {inside.path}" if inside.node else inside.path
         return f"{where}, in child {inside.run_id!r} of {place}"
+
+    def __repr__(self) -> str:
+        rescued = ", rescued" if self.rescued else ""
+        return f"<Failure: {self}{rescued}: {line_of(self.error)}>"
 
     @property
     def inside(self) -> ChildPlace | None:

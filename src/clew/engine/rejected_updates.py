@@ -47,8 +47,8 @@ def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool
         _discard_dependents(machine, frame, batch, error)
         return True
     # finished items stay in the log; a failed outcome there means that the item has to run again
-    done = [failed if other is outcome else other for other in open_step.outcomes()]
-    held_results.log_finished(machine, frame, *done)
+    for other in open_step.outcomes():
+        held_results.log_finished(machine, frame, failed if other is outcome else other)
     if batch.node.subgraph is not None:
         _start_attempt(machine, frame, path, outcome.attempt + 1, error)
     batch.outcomes[index] = None

@@ -100,7 +100,8 @@ def commit(machine: Machine, frame: Frame) -> None:
                 return
             continue
         except ConflictError as error:
-            held_results.log_finished(machine, frame, *outcomes)
+            for outcome in outcomes:
+                held_results.log_finished(machine, frame, outcome)
             order = (*frame.order, open_step.number, len(frame.program.nodes))
             found = Failure(error, open_step.number, path=frame.prefix[:-1])
             frame_lifecycle.fail(frame, order, open_step.number, found)

@@ -114,10 +114,16 @@ def check_path(graph: Graph, path: str, option: str) -> None:
     for part in outer:
         node = inside.nodes.get(part)
         if node is None or node.subgraph is None:
+            name = part.partition("!")[0].partition("#")[0]
+            if name in inside.nodes and inside.nodes[name].subgraph is None:
+                raise InputError(
+                    f"{option}={path!r}: {where + name!r} is not a subgraph; a child of `ctx.run` cannot be stopped or "
+                    f"updated inside: name the node itself, {where + name!r}, or work on a copy of the child, "
+                    f"Engine(child_graph, store=...).fork(run_id, path='{where + name}#0!0', ...)"
+                )
             subgraphs = [name for name, each in inside.nodes.items() if each.subgraph is not None]
             raise InputError(
-                f"{option}={path!r}: {where + part!r} is not a subgraph of the graph; "
-                f"{nearest(part, subgraphs)}"
+                f"{option}={path!r}: {where + part!r} is not a subgraph of the graph; {nearest(part, subgraphs)}"
             )
         inside, where = node.subgraph.graph, f"{where}{part}/"
     if last not in inside.nodes:

@@ -58,7 +58,9 @@ def refused(node: str, path: str, update: Mapping[str, Any], decision: Decision)
     return None
 
 
-def place_of(machine: Machine, error: EncodeError, record: Step | FinishedItem, outcome: Outcome) -> Failure:
+def refused_failure(
+    machine: Machine, error: EncodeError, record: Step | FinishedItem, outcome: Outcome
+) -> Failure:
     """Return the failure of an item whose outcome, in this record, the writer refused."""
     graph, place, around = machine.root.program.graph, "", []
     for part in record.prefix.split("/")[:-1]:

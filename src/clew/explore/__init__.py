@@ -5,9 +5,11 @@
     World              what actions change: systems that can be rolled back, a context, an api
     Action             an operation on the world
     Invariant          a rule that must hold in every state, with a Severity
+    Finding            a rule that a transition breaks; actions return findings
     Agent              explores a world with a strategy: BFS, DFS, RandomWalk, CoverageGuided, Weighted
     ExplorationResult  states, transitions, violations, coverage; writes reports
     systems            systems that can be rolled back: databases, Redis, directories, in-memory fakes
+    explore_api        explores a service from its OpenAPI document
     check_graph        checks a workflow under every schedule and fault; Check, CheckResult, at_end
 
 Names are imported on first use.
@@ -20,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clew.explore.agent import Agent as Agent
+    from clew.explore.api.explorer import explore_api as explore_api
+    from clew.explore.api.outcome import ServiceExplorationResult as ServiceExplorationResult
     from clew.explore.checking.check import Check as Check
     from clew.explore.checking.check import CheckResult as CheckResult
     from clew.explore.checking.check import check_graph as check_graph
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from clew.explore.checking.run_system import RunSystem as RunSystem
     from clew.explore.model.actions import Action as Action
     from clew.explore.model.context import WorldContext as WorldContext
+    from clew.explore.model.findings import Finding as Finding
     from clew.explore.model.invariants import Invariant as Invariant
     from clew.explore.model.invariants import Severity as Severity
     from clew.explore.model.observation import Observation as Observation
@@ -58,12 +63,14 @@ _MODULES = {
     "CoverageGuided": "search.strategies",
     "DFS": "search.strategies",
     "ExplorationResult": "reports.result",
+    "Finding": "model.findings",
     "Invariant": "model.invariants",
     "Observation": "model.observation",
     "RandomWalk": "search.strategies",
     "RunSystem": "checking.run_system",
     "SearchFrontier": "search.strategies",
     "Severity": "model.invariants",
+    "ServiceExplorationResult": "api.outcome",
     "State": "model.states",
     "StateGraph": "model.state_graph",
     "Strategy": "search.strategies",
@@ -75,6 +82,7 @@ _MODULES = {
     "WorldContext": "model.context",
     "at_end": "checking.guarantees",
     "check_graph": "checking.check",
+    "explore_api": "api.explorer",
 }
 
 __all__ = sorted(_MODULES)

@@ -8,7 +8,8 @@ far.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 from clew.errors import (
@@ -24,12 +25,15 @@ from clew.explore.model.world import ReplayPath, World
 from clew.explore.progress import Watch, watching
 from clew.explore.reports.result import ActionCoverage, Coverage, ExplorationResult
 from clew.explore.search.action_table import ActionTable, Offer
+from clew.explore.search.baseline import mark_midway
 from clew.explore.search.confirmation import confirm
 from clew.explore.search.journal import Journal
 from clew.explore.search.loop import UNKNOWN, Search
 from clew.explore.search.shrinker import TrialRun
 from clew.explore.search.strategies import BFS, Strategy
+from clew.explore.systems.http.cookie_watch import CookieWatch
 
+SEARCH_SHARE = 0.7  # of `within`; the rest is for confirmation
 TICK_SECONDS = 0.2  # between two writes of the journal, and two updates of the progress line
 
 
@@ -43,6 +47,8 @@ class Agent:
         strategy: The search order: `BFS()` (default), `DFS()`, `RandomWalk(seed)`, `CoverageGuided()` or
             `Weighted(seed)`.
         max_steps: Maximum number of actions to run. Without it the exploration is exhaustive.
+        within: Maximum number of seconds, confirmation included. At most 70 % of them are used to search; violations
+            that the rest does not suffice to confirm are reported as unconfirmed.
         store: Where to record progress: a file, a `postgresql://` URL or a store. `explore` resumes an interrupted
             exploration from it; see `clew.explore.search.baseline` for how the systems are restored.
         name: Name of the exploration in the store.
@@ -60,6 +66,7 @@ class Agent:
         *,
         strategy: Strategy | type[Any] | None = None,
         max_steps: int | None = None,
+        within: float | None = None,
         store: Any = None,
         name: str = "exploration",
         memory_limit: int | None = None,
@@ -72,6 +79,8 @@ class Agent:
         instance = strategy() if isinstance(strategy, type) else strategy
         self.strategy: Strategy = BFS() if instance is None else instance
         self.max_steps = max_steps
+        self.within = within
+        self._clock: Callable[[], float] = time.monotonic  # of `within`
         self.store = store
         self.name = name
         self.memory_limit = memory_limit
@@ -101,11 +110,16 @@ class Agent:
             if limit is not None and (type(limit) is not int or limit < 0):
                 raise DefinitionError(f"{option} must be an int >= 0 or None, got {limit!r}")
 
+        if self.within is not None and (type(self.within) not in (int, float) or not 0 < self.within < inf):
+            raise DefinitionError(f"within must be a number of seconds > 0 or None, got {self.within!r}")
+
     def explore(self) -> ExplorationResult:
         """Explore. The world is in its initial state again when this returns or raises."""
         began = time.monotonic()
+        self._deadline = None if self.within is None else self._clock() + self.within
         table = ActionTable(self.actions)
         journal = self._journal(table)
+        jar = CookieWatch(self.world)
         try:
             with watching(self.progress) as watch:
                 search = Search(
@@ -117,12 +131,20 @@ class Agent:
                     memory_limit=self.memory_limit,
                     fail_fast=self.fail_fast,
                     journal=journal,
-                    tick=_ticker(journal, watch),
+                    tick=_ticker(journal, watch, jar),
+                    out_of_time=self._later_than(SEARCH_SHARE),
                 )
                 return self._explored(search, journal, began)
         finally:
             if journal is not None:
                 journal.close()
+
+    def _later_than(self, share: float) -> Callable[[], bool] | None:
+        """Return a function that tells whether a share of the time has passed; None without a limit."""
+        if self._deadline is None or self.within is None:
+            return None
+        end, clock = self._deadline - self.within * (1 - share), self._clock
+        return lambda: clock() >= end
 
     def _journal(self, table: ActionTable) -> Journal | None:
         if self.store is None:
@@ -190,7 +212,9 @@ class Agent:
             search.open,
         )
         exhaustive = not search.truncated and not search.open
-        violations = confirm(search.violations, graph, trial, exhaustive=exhaustive)
+        violations = confirm(
+            search.violations, graph, trial, exhaustive=exhaustive, out_of_time=self._later_than(1.0)
+        )
         return ExplorationResult(
             graph,
             violations,
@@ -210,8 +234,10 @@ class Agent:
             self._to_initial(search)
         except ClewError:  # a poisoned world reports this on its next use
             pass
-        if search.here == 0 and search.journal is not None:
-            search.journal.delete_baseline()
+        if search.here == 0:
+            mark_midway(world, False)
+            if search.journal is not None:
+                search.journal.delete_baseline()
         search.checkpoints.release_all()
         world._start_recording_paths(None)
         if not search.states:
@@ -235,7 +261,7 @@ def _listed(invariants: Iterable[Invariant]) -> list[Invariant]:
     return list(invariants)
 
 
-def _ticker(journal: Journal | None, watch: Watch) -> Any:
+def _ticker(journal: Journal | None, watch: Watch, jar: CookieWatch) -> Any:
     """Return a function that writes the journal, shows progress, and returns after how many steps to call it again."""
     last = [time.monotonic(), 0]
 
@@ -244,6 +270,7 @@ def _ticker(journal: Journal | None, watch: Watch) -> Any:
         if journal is not None:
             journal.flush()
         watch(search.progress)
+        jar.check()
         passed, done = now - last[0], steps - last[1]
         last[:] = now, steps
         if passed <= 0 or done <= 0:

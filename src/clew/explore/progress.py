@@ -1,4 +1,4 @@
-"""Live progress of an exploration: one line with its counts."""
+"""Live progress of an exploration, and of the calibration before it: one line with its counts."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ class ExplorationProgress:
     def lines(self) -> list[Line]:
         """Return the line, red if there are violations."""
         return [((self.line(), "red" if self.counts.get("violations") else "cyan"),)]
+
+
+class CalibrationProgress:
+    """The line that is shown before a service is explored."""
+
+    def __init__(self, sent: Callable[[], int]) -> None:
+        self._sent = sent
+        self._began = time.monotonic()
+
+    def lines(self) -> list[Line]:
+        """Return the number of requests and seconds."""
+        seconds = time.monotonic() - self._began
+        return [((f"calibrating: {self._sent():,} requests, {seconds:.1f} s", "cyan"),)]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from clew.state.registry import is_storable_kind, register_type
@@ -31,7 +31,7 @@ def register_classes(annotations: Iterable[Any]) -> None:
         if id(annotation) in seen:
             continue
         seen.add(id(annotation))
-        waiting.extend(typing.get_args(annotation))
+        waiting.extend((typing.get_origin(annotation), *typing.get_args(annotation)))
         if isinstance(annotation, type) and annotation.__module__ != "builtins":
             if is_storable_kind(annotation):
                 register_type(annotation)
@@ -45,6 +45,14 @@ def _fields(cls: type) -> Iterable[Any]:
         return list(typing.get_type_hints(cls, include_extras=True).values())
     except Exception:  # an annotation that cannot be evaluated contains no class to register
         return ()
+
+
+def classes_in(annotations: Iterable[Any]) -> Iterator[type]:
+    """Yield the classes that annotations name, also inside generics and unions."""
+    for annotation in annotations:
+        if isinstance(annotation, type) and not typing.get_args(annotation):
+            yield annotation
+        yield from classes_in(part for part in typing.get_args(annotation) if part is not annotation)
 
 
 def mentions(annotation: Any, cls: type) -> bool:

@@ -7,7 +7,7 @@ for annotations and for fakes in tests; the runtime implements it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from clew.graph.graph import Graph
+    from clew.runtime.result import RunResult
+    from clew.state.input_types import Values
+
+    class ChildResult(RunResult):
+        """What editors know of `Context.run`: a `RunResult` in a sync node, an awaitable of one in an async node."""
+
+        def __await__(self) -> Generator[Any, Any, RunResult]: ...
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,23 +81,42 @@ class Context(Protocol):
         """Return a random UUID from the item's random stream."""
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """Sleep. An async node awaits the result; in a sync node the call blocks. A replay does not sleep."""
+        """Sleep. An async node awaits the result; in a sync node the call blocks. A replay does not sleep.
+
+        A sleep of more than 5 seconds is a durable wait: the node ends here, and starts over when the time has come,
+        possibly in another process. Its recorded calls then return the logged responses.
+        """
+
+    def wait_for(self, name: str, *, timeout: float | None = None) -> Any:
+        """Wait for a signal and return its value; an async node awaits the result. It is a durable wait.
+
+        If the signal has already arrived, return at once. Raises WaitTimeoutError after `timeout` seconds.
+        """
 
     def emit(self, name: str, data: Any = None) -> None:
         """Emit a custom event into the run's event stream."""
 
-    def interrupt(self, question: Any) -> Any:
-        """Ask a question and return the answer; the run pauses until it is resumed with one."""
+    def interrupt(
+        self, question: Any, *, type: Any = ..., timeout: float | None = ..., default: Any = ...
+    ) -> Any:
+        """Ask a question and return the answer; the run pauses until it is resumed with one.
+
+        With a `type`, its JSON Schema is stored with the question, so that a page can show a form. The answer is
+        converted to the type: JSON becomes an instance. An answer that does not match is refused, and the question
+        is asked again, with the error.
+        If no answer comes within `timeout` seconds, return the `default`; without one, raise WaitTimeoutError. A worker
+        continues the run at that time. A run that is in no queue continues when it is next resumed.
+        """
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction on the store's database that commits together with the output of this node."""
 
-    def run(self, graph: Graph, values: Any = None, *, key: str | None = None) -> Any:
+    def run(self, graph: Graph, values: Values | None = None, *, key: str | None = None) -> ChildResult:
         """Run a graph as a child of this run, and return its `RunResult`; an async node awaits it.
 
         The child has its own chain in the same store. After a crash, the result of a finished child is used, and an
         unfinished child is resumed. Its questions are questions of this run, and its failure is raised here.
-        A cancellation of this run leaves the node by an exception that is not an `Exception`.
+        If this run is cancelled, an exception that does not derive from `Exception` ends the node.
         """
 
     def record(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -18,7 +18,7 @@ a parameter               ``name``, ``source`` (the value that it reads), ``kind
 ``writes``                pairs: the name of an output in the function, and the name of its value
 ``subgraph``              None, or ``graph`` (a description), ``inputs``, ``outputs``, ``mapped``, ``mode``, and whether
                           it has a ``transform_input`` and a ``transform_output``
-``structure_hash``        a digest of the structure (``clew.graph.hashes``)
+``structure_hash``        a digest of the structure (``clew.graph.hashing.hashes``)
 ``unhashed``              only from ``Graph.describe``: by node, what its code hash does not cover
 ========================  =============================================================================================
 """

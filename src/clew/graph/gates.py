@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Run ``target`` once with ``payload`` over the state."""
+    """A return value of a gate: run ``target`` once, with the state and, over it, the values of ``payload``."""
 
     target: str
     payload: Mapping[str, Any] = {}
@@ -57,7 +57,7 @@ class Send(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Command:
-    """Write ``update`` and go to ``goto``: a target, a ``Send``, or a list of them."""
+    """A return value of a node: write ``update``, then run ``goto``: a target, a ``Send``, or a list of them."""
 
     update: Mapping[str, Any] | None = None
     goto: Any = None
@@ -159,7 +159,7 @@ def interrupt(
 ) -> Any:
     """Make a node that returns a question and writes the answer. Options are those of ``@node``.
 
-    Without ``output``, the node writes a value of its own name.
+    Without ``output``, the node writes a value with the name of the node.
     """
 
     check_bare(func, f"@interrupt(output={func!r})")

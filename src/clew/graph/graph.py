@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
-from clew.graph.hashes import graph_code, structure_hash
+from clew.graph.hashing.hashes import graph_code, structure_hash
 from clew.graph.interface import Interface, read_interface, writers_of
 from clew.graph.names import names_of, nearest, similar
 from clew.graph.node import Node, Param, as_node
@@ -198,7 +198,7 @@ class Graph:
         transform_output: Callable[[Any], Any] | None = None,
         **options: Unpack[SubgraphOptions],
     ) -> Node:
-        """Return a node that runs this graph inside another one (``subgraph_node.py``).
+        """Return a node that runs this graph inside another one.
 
         Args:
             name: The node's name. Default: the graph's name.
@@ -239,7 +239,7 @@ class Graph:
     @overload
     def describe(self, *, json: Literal[True]) -> dict[str, Any]: ...
     def describe(self, *, json: bool = False) -> str | dict[str, Any]:
-        """Describe the graph as text, or as plain data with ``json=True``; list what the code hashes do not cover."""
+        """Describe the graph as text, or as plain data with ``json=True``, with the code that no code hash covers."""
         unhashed = graph_code(self).unhashed
         if json:
             return {**describe(self), "unhashed": {name: list(found) for name, found in unhashed.items()}}
@@ -258,7 +258,7 @@ class Graph:
 
     @property
     def node_hashes(self) -> Mapping[str, str]:
-        """A digest of each node's code, with the constants and functions that it names (``code_hashes.py``)."""
+        """A digest of each node's code, with the constants and functions that it names (``clew.graph.hashing``)."""
         return graph_code(self).nodes
 
     @property
@@ -305,6 +305,9 @@ class Graph:
         With a mapping or a `GraphState` (to continue from it), keyword arguments are options of `Engine`. Without
         one, they are the values.
         """
+        if values is not None and not options and self._engine is not None:
+            result: RunResult = self._engine.run(values)
+            return result
         from clew.runtime.graph_runs import checked, engine_of
 
         if values is None:
@@ -318,6 +321,9 @@ class Graph:
     async def arun(self, values: None = None, /, **inputs: Any) -> RunResult: ...
     async def arun(self, values: Values | None = None, /, **options: Any) -> RunResult:
         """Run the graph in memory, as `run` does, for asyncio."""
+        if values is not None and not options and self._engine is not None:
+            result: RunResult = await self._engine.arun(values)
+            return result
         from clew.runtime.graph_runs import checked, engine_of
 
         if values is None:
@@ -368,7 +374,9 @@ def _with_schema(node: Node, schema: type) -> Node:
     """Return the node with parameters that are annotated with the schema as whole-state parameters."""
 
     def is_state(p: Param) -> bool:
-        return p.kind == "value" and (p.annotation is schema or p.hint == schema.__name__)
+        # A generic class with arguments may be another object each time: Page[int] == Page[int].
+        is_schema = type(p.annotation) is type(schema) and p.annotation == schema
+        return p.kind == "value" and (is_schema or p.hint == schema.__name__)
 
     if not any(map(is_state, node.params)):
         return node

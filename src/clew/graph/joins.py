@@ -48,8 +48,8 @@ def read_after(after: Any, where: str) -> tuple[tuple[str, ...], bool]:
     if not isinstance(after, AllOf):
         if isinstance(after, (list, tuple)) and any(isinstance(each, AllOf) for each in after):
             raise GraphError(
-                f"{where}: all_of(...) stands alone, got {after!r}; write after=all_of('a', 'b'), and add other links "
-                "with edges= of the graph."
+                f"{where}: all_of(...) must be the only item of after=, got {after!r}; write after=all_of('a', 'b'), "
+                "and add other links with edges= of the graph."
             )
         return names_of(after, where), False
     names = names_of(after.nodes, where)

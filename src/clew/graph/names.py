@@ -2,7 +2,8 @@
 
 Rules:
 
-- A node's name is part of an item's path (``scan#1[3]/executor#2``), so it must not contain ``/ # [ ]``.
+- A node's name is part of an item's path (``scan#1[3]/executor#2``), so it must not contain ``/ # [ ]``. Paths are
+  stored, so it must have an encoding.
 - ``END`` ends a path and cannot be the name of a node.
 - A value's name is a Python identifier, because functions read it as a parameter.
 - ``state`` and ``ctx`` are parameters with a special meaning; no node may write them.
@@ -81,7 +82,20 @@ def check_node_name(name: Any) -> str:
             raise GraphError(
                 f"a node cannot be named {name!r}: {character!r} is reserved for paths; choose another name."
             )
+    if not is_text(name):
+        raise GraphError(
+            f"a node cannot be named {name!r}: a lone surrogate cannot be stored; choose another name."
+        )
     return name
+
+
+def is_text(text: str) -> bool:
+    """Return whether a string can be encoded as UTF-8: a lone surrogate cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_value_name(name: Any, where: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -31,6 +31,7 @@ from clew.graph.option_checks import (
     check_bare,
     check_cache,
     check_flag,
+    check_on,
     check_renaming,
     check_side_effects,
     check_text,
@@ -46,6 +47,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 NodeKind = Literal["node", "route", "ifelse", "interrupt", "subgraph", "rescue"]
 Shape = Literal["one", "tuple", "update", "none"]
+Where = Literal["anywhere", "driver"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,8 @@ class Node:
     returns: Any = Any
     subgraph: Subgraph | None = None
     rescue: Rescue | None = None
+    on: Where = "anywhere"
+    """Where the function may run: in any process that the executor has, or only in the driver's."""
     pruned: tuple[str, ...] = ()
     """Targets removed by ``Graph.select``. If the function chooses one of them, it selects nothing."""
 
@@ -212,9 +216,10 @@ def node(
 ) -> Any:
     """Make a node from a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
-    Options: ``name, after, eager, retry, timeout, policy, rescue, side_effects, idempotency_key, cache, cutoff,
-    description``. With ``cache=True`` or ``cache=Cache(ttl=..., key=...)``, the engine's store keeps the results, for
-    all runs and processes: equal code and equal inputs (by their canonical encoding) have one result.
+    Options: ``name, after, eager, retry, timeout, policy, rescue, side_effects, idempotency_key, cache, cutoff, on,
+    description``. With ``on="driver"``, the node runs in the process of the driver even if the executor has others.
+    With ``cache=True`` or ``cache=Cache(ttl=..., key=...)``, the engine's store keeps the results for all runs and
+    processes: calls with equal code and equal inputs (by their canonical encoding) share one result.
     """
 
     check_bare(func, f"@node(output={func!r})")
@@ -264,6 +269,18 @@ def as_node(func: Any) -> Node:
     return func if isinstance(func, Node) else node(func)
 
 
+def _check_not_wrapping(func: Any, where: str) -> None:
+    """Raise GraphError for a wrapper of a node (``functools.wraps``): the options of that node would be lost."""
+    inner = func
+    while inner is not None:
+        inner = inner.func if isinstance(inner, partial) else getattr(inner, "__wrapped__", None)
+        if isinstance(inner, Node):
+            raise GraphError(
+                f"{where}: it wraps the node {inner.name!r}, and would drop its options; put @{inner.kind} above the"
+                f" other decorators, or wrap {inner.name}.func."
+            )
+
+
 def make_node(
     func: Callable[P, R],
     kind: NodeKind,
@@ -286,11 +303,13 @@ def make_node(
     side_effects: SideEffectPolicy | None = None,
     idempotency_key: Callable[..., str] | None = None,
     cache: bool | Cache = False,
+    on: Where = "anywhere",
     description: str | None = None,
 ) -> FunctionNode[P, R]:
     """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
+    _check_not_wrapping(func, where)
     earlier, is_join = read_after(after, f"after= of {where}")
     params = read_params(func, where) if params is None else params
     return FunctionNode(
@@ -318,6 +337,7 @@ def make_node(
         returns=read_returns(func),
         subgraph=subgraph,
         rescue=read_rescue(rescue, kind, params, where),
+        on=check_on(on, f"on= of {where}"),
     )
 
 

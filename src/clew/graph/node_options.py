@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from clew.graph.joins import AllOf
 from clew.graph.policies import Cache, NodePolicy, RetryPolicy, SideEffectPolicy
@@ -40,6 +40,7 @@ class NodeOptions(SubgraphOptions, total=False):
     """The options of all kinds of nodes."""
 
     name: str | None
+    on: Literal["anywhere", "driver"]
 
 
-OPTIONS = ("name", *SubgraphOptions.__annotations__)
+OPTIONS = ("name", *SubgraphOptions.__annotations__, "on")

@@ -6,9 +6,10 @@ They run when a node or a graph is built, never during a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from clew.errors import GraphError
+from clew.graph.names import is_text
 from clew.graph.policies import Cache, SideEffectPolicy
 
 
@@ -25,6 +26,13 @@ def check_flag(value: Any, what: str) -> bool:
     return value
 
 
+def check_on(value: Any, what: str) -> Literal["anywhere", "driver"]:
+    """Return where a node may run."""
+    if value != "anywhere" and value != "driver":
+        raise GraphError(f"{what}: expected 'anywhere' or 'driver', got {value!r}.")
+    return value  # type: ignore[no-any-return]
+
+
 def check_cache(value: Any, what: str) -> Cache | None:
     """Return the caching of a node: a `Cache`, or None if it is not cached."""
     if isinstance(value, Cache):
@@ -35,9 +43,11 @@ def check_cache(value: Any, what: str) -> Cache | None:
 
 
 def check_text(value: Any, what: str) -> str:
-    """Return ``value`` if it is a string."""
+    """Return ``value`` if it is a string that can be stored."""
     if not isinstance(value, str):
         raise GraphError(f"{what}: expected a string, got {value!r}.")
+    if not is_text(value):
+        raise GraphError(f"{what}: {value!r} has a lone surrogate, which cannot be stored.")
     return value
 
 

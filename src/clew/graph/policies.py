@@ -35,11 +35,11 @@ class RetryPolicy:
     """The number of attempts of a node, and the delays between them.
 
     Args:
-        max_attempts: The number of attempts, with the first one. In a list of policies, all attempts count.
+        max_attempts: The number of attempts, including the first one. In a list of policies, all attempts count.
         base_delay: The seconds to wait after the first attempt; 0 to retry at once.
         max_delay: The longest delay in seconds.
-        retryable: Returns whether an exception whose class is in `retry_on` is retried.
-        factor: By how much each delay is longer than the one before.
+        retryable: A function that takes an exception whose class is in `retry_on`, and returns whether to retry.
+        factor: The factor by which each delay is longer than the previous one.
         jitter: The longest random addition to a delay, in seconds. By default `base_delay`.
         retry_on: The exception classes that are retried.
     """
@@ -82,7 +82,7 @@ class RetryPolicy:
             raise PolicyError(f"retry_on: expected a tuple of exception classes, got {self.retry_on!r}.")
 
     def retries(self, error: BaseException) -> bool:
-        """Return whether this policy is about an exception: its class is in `retry_on`, and `retryable` agrees."""
+        """Return whether this policy retries an exception: its class is in `retry_on`, and `retryable` agrees."""
         return issubclass(type(error), self.retry_on) and bool(self.retryable(error))
 
     @property
@@ -136,11 +136,11 @@ class NodePolicy:
 
 @dataclass(frozen=True)
 class Cache:
-    """Keep the results of a node in the engine's store: ``@node(cache=Cache(ttl=3600))``.
+    """A cache for the results of a node, in the engine's store: ``@node(cache=Cache(ttl=3600))``.
 
     Args:
-        ttl: Seconds after which a result is computed again. None keeps it until ``engine.clear_cache()``.
-        key: A function of the node's inputs. What it returns identifies the result instead of the inputs.
+        ttl: Seconds after which a result is computed again. With None, it is valid until ``engine.clear_cache()``.
+        key: A function of the node's inputs. Its value identifies the result, instead of the inputs themselves.
     """
 
     ttl: float | None = None

@@ -12,6 +12,7 @@ a partial update, a ``Command``, the choice of a gate. Rules:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,6 +51,8 @@ def read_rescue(func: Any, kind: str, node: tuple[Param, ...], where: str) -> Re
         raise GraphError(f"{what}: an interrupt returns a question and has no rescue; remove it.")
     if not callable(func) or isinstance(func, type):
         raise GraphError(f"{what}: expected a function that takes the exception, got {func!r}.")
+    if any(each.kind is each.VAR_KEYWORD for each in _parameters(func)):
+        raise GraphError(f"{what}: list the inputs of the node that it reads, instead of ** parameters.")
     params, mode = read_params(func, what), mode_of(func)
     if mode not in ("sync", "async"):
         raise GraphError(f"{what}: a generator cannot be a rescue; return the value.")
@@ -61,6 +64,14 @@ def read_rescue(func: Any, kind: str, node: tuple[Param, ...], where: str) -> Re
             raise GraphError(f"{what}: a rescue takes no Context; remove the parameter {param.name!r}.")
         if param.name not in names and param.default is MISSING:
             raise GraphError(
-                f"{what}: {param.name!r} is not an input of the node; {nearest(param.name, names)}"
+                f"{what}: {param.name!r} is not an input of the node, and a rescue gets only those; add the parameter "
+                f"to the node too, or remove it; {nearest(param.name, names)}"
             )
     return Rescue(func, params, mode)
+
+
+def _parameters(func: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(func).parameters.values())
+    except (TypeError, ValueError):  # `read_params` reports it
+        return []

@@ -85,11 +85,11 @@ def read_params(func: Callable[..., Any], where: str) -> tuple[Param, ...]:
         name = name_of_function(func)
         if name is None:
             raise GraphError(
-                f"{where}: {found[0].name!r} is the name for the object of a method; rename the parameter."
+                f"{where}: the name {found[0].name!r} is reserved for methods; rename the parameter."
             )
         raise GraphError(
-            f"{where}: it is a method that is not bound to an object, so nothing provides {found[0].name!r}; remove "
-            f"the decorator and make a node of the bound method, node(obj.{name}), or use a function."
+            f"{where}: it is a method that is not bound to an object, so {found[0].name!r} has no value; remove the "
+            f"decorator and make a node of the bound method, node(obj.{name}), or use a function."
         )
     hints = _hints(func)
     return tuple(_param(p, hints.get(p.name, inspect.Parameter.empty), where) for p in found)
@@ -126,10 +126,10 @@ def _signature(func: Callable[..., Any], where: str) -> inspect.Signature:
 
 def _param(p: inspect.Parameter, annotation: Any, where: str) -> Param:
     if p.kind is p.VAR_POSITIONAL:
-        raise GraphError(f"{where}: *{p.name} names no values to read; list the parameters.")
+        raise GraphError(f"{where}: *{p.name} does not name the values to read; list the parameters.")
     if p.kind is p.VAR_KEYWORD:
         raise GraphError(
-            f"{where}: **{p.name} names no values to read; list the parameters, "
+            f"{where}: **{p.name} does not name the values to read; list the parameters, "
             "or read the whole state with a parameter named 'state'."
         )
     default = MISSING if p.default is p.empty else p.default

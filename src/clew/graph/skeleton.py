@@ -104,7 +104,7 @@ def skeleton(description: Any) -> Graph:
     except (msgspec.ValidationError, UnicodeError) as error:
         raise StoreCorruptError(f"the description of a graph is damaged: {error}") from error
     except RecursionError:
-        raise StoreCorruptError("the description of a graph is damaged: it is nested too deep") from None
+        raise StoreCorruptError("the description of a graph is damaged: it is nested too deeply") from None
     return _graph(form, 1)
 
 

@@ -150,9 +150,11 @@ def _outputs_are_declared(view: ValidationContext) -> None:
     for node in view.nodes.values():
         for value in node.outputs:
             if value not in schema.fields:
+                is_unnamed = value == node.name and node.shape == "one"
+                how = "name its value with @node(output=...), or return a dict of values with @node(writes=[...]); "
                 raise GraphError(
                     f"{node.name!r} writes {value!r}, which {schema.cls.__name__} does not declare; "
-                    f"{nearest(value, schema.fields)}"
+                    f"{how if is_unnamed else ''}{nearest(value, schema.fields)}"
                 )
 
 

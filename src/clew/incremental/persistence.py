@@ -30,8 +30,8 @@ from clew.incremental.expressions import Expression, match, read_pattern
 from clew.incremental.nodes import PENDING, ConcreteNode, NodeRecord, NodeTable
 from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
 from clew.incremental.values import PLAIN
-from clew.state import packed, stored_part, unpacked
-from clew.stores.kv import KeyValueTable
+from clew.state import LARGE, bytes_header, packed_parts, stored_part, unpacked
+from clew.stores.kv import Change, Content, KeyValueTable
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.timer import call_later, cancel
 
@@ -40,7 +40,7 @@ _MANY = 512  # maximum number of waiting records
 _MAX_DELAY = 0.035  # seconds; with the resolution of the timer, a write begins within 50 ms
 _RETRY_DELAY = 1.0  # seconds until a failed write is retried
 
-_META, _NODE, _SCHEMA = "meta", "n/", "s/"
+META, NODE, SCHEMA = "meta", "n/", "s/"
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -64,9 +64,9 @@ class _Meta(msgspec.Struct, array_like=True):
 
 _NO_VALUE = _pack((-1, 0, 0, 0, 0, b""))[:2]  # prefix of a record without a value
 
-_read_row = msgspec.msgpack.Decoder(_StoredRow).decode
-_read_schema = msgspec.msgpack.Decoder(_StoredSchema).decode
-_read_meta = msgspec.msgpack.Decoder(_Meta).decode
+read_row = msgspec.msgpack.Decoder(_StoredRow).decode
+read_schema = msgspec.msgpack.Decoder(_StoredSchema).decode
+read_meta = msgspec.msgpack.Decoder(_Meta).decode
 
 
 class GraphPersistence:
@@ -99,10 +99,9 @@ class GraphPersistence:
             self.is_outdated = False
             revision = self._revision()
             stored = {
-                key[len(_SCHEMA) :]: self._read(_read_schema, data, key)
-                for key, data in self.kv.scan(_SCHEMA)
+                key[len(SCHEMA) :]: self._read(read_schema, data, key) for key, data in self.kv.scan(SCHEMA)
             }
-            if stored and not revision and self.kv.read(_META) is None:
+            if stored and not revision and self.kv.read(META) is None:
                 raise StoreCorruptError(
                     f"{self.kv!r} is corrupted: it has schemas but no revision; restore it from a backup"
                 )
@@ -113,8 +112,8 @@ class GraphPersistence:
                         revision += 1
                     self._write(
                         [
-                            *((_SCHEMA + key, _pack(change)) for key, change in changes.items()),
-                            (_META, _pack(_Meta(_FORMAT, revision))),
+                            *((SCHEMA + key, _pack(change)) for key, change in changes.items()),
+                            (META, _pack(_Meta(_FORMAT, revision))),
                         ]
                     )
             except StoreConflictError:
@@ -124,10 +123,10 @@ class GraphPersistence:
             return revision, _restore_rules(registry, stored)
 
     def _revision(self) -> int:
-        data = self.kv.read(_META)
+        data = self.kv.read(META)
         if data is None:
             return 0
-        meta = self._read(_read_meta, data, _META)
+        meta = self._read(read_meta, data, META)
         if meta.format != _FORMAT:
             raise StoreVersionError(
                 f"{self.kv!r} has format {meta.format}, but this version of Clew reads format {_FORMAT}; "
@@ -157,7 +156,7 @@ class GraphPersistence:
         return changes
 
     def _has_rows(self, rule: CompiledSchema) -> bool:
-        name = _NODE + rule.output.name
+        name = NODE + rule.output.name
         prefix = f"{name}(" if rule.output.arguments else name
         first = next(self.kv.scan(prefix, limit=1, check=False), None)
         return first is not None and (first[0] == name or prefix != name)
@@ -171,7 +170,7 @@ class GraphPersistence:
 
     def load(self, key: str) -> NodeRecord | None:
         """Return a stored record."""
-        data = self.kv.read(_NODE + key)
+        data = self.kv.read(NODE + key)
         return None if data is None else self._row(key, data)
 
     def had_inputs_at(self, node: ConcreteNode) -> int:
@@ -183,11 +182,11 @@ class GraphPersistence:
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Return the keys of stored records with a value and this prefix, in order; includes damaged records."""
-        rows = self.kv.scan(_NODE + prefix, check=False)
-        return (key[len(_NODE) :] for key, data in rows if not data.startswith(_NO_VALUE))
+        rows = self.kv.scan(NODE + prefix, check=False)
+        return (key[len(NODE) :] for key, data in rows if not data.startswith(_NO_VALUE))
 
     def _row(self, key: str, data: bytes) -> NodeRecord:
-        *numbers, stored = self._read(_read_row, data, _NODE + key)
+        *numbers, stored = self._read(read_row, data, NODE + key)
         if not stored:
             raise StoreCorruptError(
                 f"{self.kv!r} is corrupted: the record of {key!r} has no value; invalidate the node, or set it"
@@ -256,19 +255,19 @@ class GraphPersistence:
         """Write changes and all waiting records as one revision. Raises StoreConflictError if others wrote."""
         self._write(
             [
-                *((_SCHEMA + rule.key, _pack(_stored_schema(rule))) for rule in rules),
-                *((_NODE + key, _packed(row)) for key, row in rows),
-                (_META, _pack(_Meta(_FORMAT, revision))),
+                *((SCHEMA + rule.key, _pack(_stored_schema(rule))) for rule in rules),
+                *((NODE + key, _packed(row)) for key, row in rows),
+                (META, _pack(_Meta(_FORMAT, revision))),
             ]
         )
 
     def drop(self, keys: Iterable[str]) -> None:
         """Delete records."""
-        self._write([(_NODE + key, None) for key in keys])
+        self._write([(NODE + key, None) for key in keys])
 
-    def _write(self, changes: Iterable[tuple[str, bytes | None]]) -> None:
+    def _write(self, changes: Iterable[Change]) -> None:
         with self._lock:
-            rows = [(_NODE + key, _packed(node.row)) for key, node in self._waiting.items()]
+            rows = [(NODE + key, _packed(node.row)) for key, node in self._waiting.items()]
             try:
                 self._version = self.kv.write([*rows, *changes], expect=self._version)
             except StoreConflictError:
@@ -287,9 +286,13 @@ class GraphPersistence:
             self.kv.close()
 
 
-def _packed(row: NodeRecord) -> bytes:
-    code = packed(row.value) if row.code is None else row.code
-    return _pack((row.verified_at, row.changed_at, row.touched_at, row.computed_at, row.origin, code))
+def _packed(row: NodeRecord) -> Content:
+    numbers = (row.verified_at, row.changed_at, row.touched_at, row.computed_at, row.origin)
+    parts = packed_parts(row.value) if row.code is None else [row.code]
+    if len(parts) == 1 and len(parts[0]) <= LARGE:
+        return _pack((*numbers, parts[0]))
+    # The same MessagePack without a copy of the value. The encoding of empty bytes has two bytes.
+    return [_pack((*numbers, b""))[:-2] + bytes_header(sum(map(len, parts))), *parts]
 
 
 def _stored_schema(rule: CompiledSchema) -> _StoredSchema:

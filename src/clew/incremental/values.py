@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew.errors import InvalidUnchangedError
-from clew.state import encode, packed, unpacked
+from clew.state import canonical_part, packed
 
 PLAIN = frozenset({int, str, bool, type(None), float, bytes})  # immutable, and cheap to compare
 
@@ -51,5 +51,5 @@ def same(value: Any, code: bytes | None, other: Any, other_code: bytes | None) -
         return repr(value) == repr(other) if type(value) is float else bool(value == other)
     if code == other_code:
         return True
-    # A different dict order keeps the length.
-    return len(code) == len(other_code) and encode(unpacked(code)) == encode(unpacked(other_code))
+    # A different dict order keeps the length. Large contents are compared by their digests.
+    return len(code) == len(other_code) and canonical_part(code) == canonical_part(other_code)

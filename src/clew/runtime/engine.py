@@ -1,8 +1,7 @@
 """Engine: the facade that runs graphs and manages their runs.
 
-`RunOpener` opens runs, `RunExecution` drives them, `RunInspection` reads them. A method that runs nodes and its twin
-for event loops open the same session; only the driver differs. They raise the error of a failed run unless
-``check=False``.
+`RunOpener` opens runs, `RunExecution` drives them, `StoredRuns` manages them. A method that runs nodes and its twin for
+event loops open the same session; only the driver differs. They raise the error of a failed run unless ``check=False``.
 """
 
 from __future__ import annotations
@@ -10,43 +9,42 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from clew.engine.options import Status
 from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, RunStateError
 from clew.graph import Graph, Node
 from clew.runtime.drivers.hold import Hold
-from clew.runtime.drivers.session import Session
-from clew.runtime.events import Event, Listener
+from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
-from clew.runtime.inspection import RunInspection
+from clew.runtime.log.registration import registered
+from clew.runtime.messages import answer_run, cancel_run, send_signal
+from clew.runtime.observers import Followers
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
+from clew.runtime.run_ids import checked_run_id
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
-from clew.runtime.threads import Thread, ThreadOpener, all_threads, find_thread
-from clew.runtime.turn_calls import TurnCalls, TurnOptions, awhen_free, read_turn, when_free
-from clew.stores import MemoryStore, RunRow, Store
+from clew.runtime.stored_runs import StoredRuns
+from clew.runtime.turns.threads import ThreadOpener
+from clew.runtime.turns.turn_calls import TurnCalls, TurnOptions, awhen_free, read_turn, when_free
+from clew.stores import MemoryStore, Store
 
 if TYPE_CHECKING:
-    from clew.engine.reasons import Why
-    from clew.engine.records import WorkItem
+    from datetime import datetime
+
     from clew.runtime.handles.handle import RunHandle, RunHandles
-    from clew.runtime.log.checkpoints import Checkpoint
     from clew.runtime.review.replay_report import ReplayReport
-    from clew.runtime.review.run_diff import RunDiff
-    from clew.state import GraphState
     from clew.state.input_types import Values
 
 
-class Engine:
-    """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
+class Engine(StoredRuns):
+    """An engine: it runs a graph and stores the runs. Without a graph, it inspects and manages the runs of a store.
 
-    Methods that run nodes have a twin for event loops, with the prefix ``a``. The others also work inside a running
-    loop (a notebook), which they block. If the run fails, they raise the error of the node (`clew.result_of` gives the
-    result behind it), and `RunCancelledError` if it is cancelled. With ``check=False``, which is also an option of the
-    engine, they return the result instead.
+    Each method that runs nodes has an async version, with the prefix ``a``. The sync version also works inside a
+    running event loop (a notebook), which it blocks. If the run fails, these methods raise the error of the node
+    (`clew.result_of` returns the result of that run); if it is cancelled, they raise `RunCancelledError`. With
+    ``check=False``, which is also an option of the engine, they return the result instead.
     """
 
     def __init__(
@@ -54,30 +52,33 @@ class Engine:
         graph: Graph | None = None,
         *,
         store: Store | str | PathLike[str] | None = None,
-        listeners: Sequence[Listener] = (),
+        listeners: Followers = (),
         **options: Unpack[EngineOptions],
     ) -> None:
         if graph is None and store is None:
             raise InputError(
                 "an Engine needs a graph to run, or a store to inspect; pass graph, store or both"
             )
-        self.store: Store = MemoryStore() if store is None else store_of(store)
-        settings: Settings = read_settings(options, self.store)
+        opened: Store = MemoryStore() if store is None else store_of(store)
+        settings: Settings = read_settings(options, opened)
         hearing = listeners_of(listeners) if listeners != () else ()
-        live: dict[str, Session] = {}
-        self._live = live
-        self._settings = settings
-        self._opener = ThreadOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
-        self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
-        self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
-        self._turns = TurnCalls(self._execution, self._opener, live.__contains__)
+        opener = ThreadOpener(None if graph is None else graph_of(graph), opened, settings, hearing)
+        super().__init__(opened, opener, {})
+        self._execution = RunExecution(opener, self._live)
+        self._turns = TurnCalls(self._execution, opener)
         self._made_handles: RunHandles | None = None
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
 
     def close(self) -> None:
         """Cancel the running runs, and close the store."""
@@ -89,12 +90,12 @@ class Engine:
         self.store.close()
 
     async def aclose(self) -> None:
-        """`close` on the running event loop, which goes on so that its runs can end."""
+        """Close the engine on the running event loop, so that its runs can end."""
         await self._handles.background.aclose(self.close)
 
     def __repr__(self) -> str:
-        of = f" of {self.graph.name!r}" if self._opener.has_graph else ""
-        return f"<Engine{of} on {self.store!r}>"
+        name = self.graph.name if self._opener.has_graph else None
+        return f"<Engine{'' if name is None else f' of {name!r}'} on {self.store!r}>"
 
     @property
     def graph(self) -> Graph:
@@ -109,6 +110,7 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        attributes: Mapping[str, str] | None = None,
         check: bool | None = None,
         progress: bool = False,
         stop_before: Nodes = None,
@@ -123,13 +125,14 @@ class Engine:
         execution = self._execution
         hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
+        registration = registered(attributes)
         with showing(progress) as listener:
             if thread is None and not turn:
-                new = (values, hold.run_id, listener)
-                opening = partial(self._opener.new, *new, owner=hold.owner, stops=stops)
+                new = (values, hold.run_id, listener, hold.owner, stops, registration)
+                opening = partial(self._opener.new, *new)
                 return execution.drive(hold, opening, check)
             call = read_turn(thread, turn)
-            turning = self._turns.opening(call, values, hold, listener, stops)
+            turning = self._turns.opening(call, values, hold, listener, stops, registration=registration)
             return when_free(call, hold, partial(execution.drive, hold, turning, check))
 
     async def arun(
@@ -138,6 +141,7 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        attributes: Mapping[str, str] | None = None,
         check: bool | None = None,
         progress: bool = False,
         stop_before: Nodes = None,
@@ -148,22 +152,15 @@ class Engine:
         execution = self._execution
         hold = execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
+        registration = registered(attributes)
         with showing(progress) as listener:
             if thread is None and not turn:
-                new = (values, hold.run_id, listener)
-                opening = partial(self._opener.new, *new, owner=hold.owner, stops=stops)
+                new = (values, hold.run_id, listener, hold.owner, stops, registration)
+                opening = partial(self._opener.new, *new)
                 return await execution.adrive(hold, opening, check, at_once=True)
             call = read_turn(thread, turn)
-            turning = self._turns.opening(call, values, hold, listener, stops)
+            turning = self._turns.opening(call, values, hold, listener, stops, registration=registration)
             return await awhen_free(call, hold, partial(execution.adrive, hold, turning, check))
-
-    def thread(self, name: str) -> Thread:
-        """Return a thread: its state, its history and its runs. Raise UnknownRunError if it does not exist."""
-        return find_thread(name, self._inspection, self.store)
-
-    def threads(self) -> list[Thread]:
-        """Return the threads of the store, by name."""
-        return all_threads(self._inspection, self.store)
 
     def start(
         self,
@@ -171,16 +168,74 @@ class Engine:
         *,
         run_id: str | None = None,
         thread: str | None = None,
+        attributes: Mapping[str, str] | None = None,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
     ) -> RunHandle:
         """Start a run in the background and return its handle: on a thread, or as a task of the running event loop.
 
-        With a `thread`, it waits there for the runs of other callers.
+        With a `thread`, the run first waits for the runs of other callers in that thread.
         """
         call = read_turn(thread, turn) if thread is not None or turn else None
-        return self._handles.start(values, run_id, read_stops(self.graph, stop_before, stop_after), call)
+        stops = read_stops(self.graph, stop_before, stop_after)
+        return self._handles.start(values, run_id, stops, call, registered(attributes))
+
+    def submit(
+        self,
+        values: Values | None = None,
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        at: datetime | float | None = None,
+        run_id: str | None = None,
+        thread: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> RunHandle:
+        """Put a run into a queue, for a `Worker` to execute, and return its handle at once.
+
+        The lowest `priority` number goes first. The run is due now, or `at` a time: a datetime with a time zone, or
+        seconds since the epoch. With a `thread`, raise ThreadBusyError if its last run has not stopped.
+        """
+        from clew.runtime.submission import Submission
+
+        submission = Submission(self._opener, self._execution)
+        submitted = submission.put(values, queue, priority, at, run_id, thread, attributes)
+        return self._handles.handle(submitted)
+
+    async def asubmit(
+        self,
+        values: Values | None = None,
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        at: datetime | float | None = None,
+        run_id: str | None = None,
+        thread: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> RunHandle:
+        """`submit` on a thread, for use on an event loop."""
+        import asyncio
+
+        where: Any = {"queue": queue, "priority": priority, "at": at, "run_id": run_id}
+        return await asyncio.to_thread(self.submit, values, **where, thread=thread, attributes=attributes)
+
+    def resubmit(
+        self,
+        run_id: str,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        at: datetime | float | None = None,
+    ) -> RunHandle:
+        """Put a run that failed, was cancelled or is paused into a queue: a worker continues it.
+
+        Without `queue` and `priority`, a run that has a place in a queue keeps it.
+        """
+        from clew.runtime.submission import Submission
+
+        submission = Submission(self._opener, self._execution)
+        return self._handles.handle(submission.put_again(run_id, queue, priority, at))
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run in the store, in this process or another one."""
@@ -191,9 +246,7 @@ class Engine:
         if self._made_handles is None:
             from clew.runtime.handles.handle import RunHandles
 
-            self._made_handles = RunHandles(
-                self._execution, self._opener, self._inspection, self._live, self._turns
-            )
+            self._made_handles = RunHandles(self._execution, self._turns)
         return self._made_handles
 
     def stream(
@@ -388,7 +441,7 @@ class Engine:
         return await asyncio.to_thread(self.update, run_id, values, as_node=as_node, decision=decision)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
-        """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
+        """Execute the nodes of a run against its recordings, and report what differs from them."""
         from clew.runtime.replays import replay
 
         if not isinstance(strict, bool):
@@ -402,20 +455,27 @@ class Engine:
         return await asyncio.to_thread(self.replay, run_id, strict=strict)
 
     def cancel(self, run_id: str) -> bool:
-        """Stop a running run, from any thread; return False if it is not running here.
+        """Cancel a run, wherever it executes, from any thread; return False if it has ended.
 
-        Async nodes are cancelled. Sync nodes can check ``ctx.cancelled``.
+        Async nodes are cancelled. Sync nodes can check ``ctx.cancelled``. A run that no process executes ends at once.
         """
-        session = self._live.get(run_id)
+        session = self._live.get(checked_run_id(run_id))
         if session is None:
-            self.store.row(run_id)
-            return False
+            return cancel_run(self._opener, run_id)
         self._execution.stop(session)
         return True
 
+    def signal(self, run_id: str, name: str, value: Any = None, *, id: str | None = None) -> None:
+        """Send a signal to a run, wherever it executes; ``ctx.wait_for(name)`` takes it. An `id` counts once."""
+        send_signal(self._opener, run_id, name, value, id)
+
+    def answer(self, run_id: str, value: Any, question: str | None = None) -> None:
+        """Answer a run that is in a queue or in another process; `question` is the path of one of several questions."""
+        answer_run(self._opener, run_id, question or "", value)
+
     def scheduler_state(self, run_id: str) -> SchedulerState:
         """Return the scheduler of a running run: active nodes, queue, metrics."""
-        session = self._live.get(run_id)
+        session = self._live.get(checked_run_id(run_id))
         if session is None:
             status = self.store.row(run_id).status
             raise RunStateError(
@@ -424,72 +484,3 @@ class Engine:
         return scheduler_state(
             session.machine, session.writer.latency, lambda: self.cancel(run_id), session.earlier
         )
-
-    # -- stored runs -------------------------------------------------------------------------------------
-
-    def result(self, run_id: str) -> RunResult:
-        """Return the result of a run so far, without running anything."""
-        return self._inspection.result(run_id)
-
-    def state(self, run_id: str, step: int | str | None = None, *, path: str | None = None) -> GraphState:
-        """Return the latest state of a run, or S(step); `step` can be a label.
-
-        With `path`, the state is that of a child (``outer#0!0``) or of a subgraph (``sub#0``) inside the run.
-        """
-        return self._inspection.state(run_id, step, path=path)
-
-    def history(self, run_id: str, *, nested: bool = False, path: str | None = None) -> list[Checkpoint]:
-        """Return a checkpoint for each S(k), of the run or of what is inside it at `path`.
-
-        With `nested`, the steps of subgraphs are under their items.
-        """
-        return self._inspection.history(run_id, nested=nested, path=path)
-
-    def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
-        """Give S(step), by default the latest, a label."""
-        return self._inspection.label_checkpoint(run_id, label, step=step)
-
-    def why(self, run_id: str, target: str, *, path: str | None = None) -> Why:
-        """Explain why a node ran last, or an item (``load#0[1]``), or which node wrote a value; `path` looks inside."""
-        return self._inspection.why(run_id, target, path=path)
-
-    def diff(self, a: str, b: str) -> RunDiff:
-        """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
-        return self._inspection.diff(a, b)
-
-    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
-        """Return the items that would run next at the latest state, or at S(step)."""
-        return self._inspection.frontier(run_id, step)
-
-    def runs(self, *, status: Status | None = None, children: bool = False) -> list[RunRow]:
-        """Return the runs of the store, oldest first, or those with one status; with `children`, also children."""
-        return self._inspection.runs(status=status, children=children)
-
-    def delete(self, run_id: str) -> None:
-        """Delete a run. Raise RunOwnedError if it has a living owner."""
-        self._inspection.delete(run_id)
-
-    def prune(
-        self,
-        *,
-        keep: int | None = None,
-        older_than: float | None = None,
-        status: Status | None = None,
-        dry_run: bool = False,
-    ) -> list[str]:
-        """Delete old runs and return their ids. Runs that can go on are kept unless `status` selects them."""
-        return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
-
-    def clear_cache(self, node: str | None = None) -> int:
-        """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
-        if node is not None and not isinstance(node, str):
-            raise InputError(f"node: expected the name of a node or None, got {node!r}")
-        return self.store.clear_cache(node)
-
-    def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
-        """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
-        return self._inspection.export_run(run_id, latest=latest)
-
-    def import_run(self, document: Mapping[str, Any]) -> RunRow:
-        """Import a run that `export_run` wrote, from this store or another one."""
-        return self._inspection.import_run(document)

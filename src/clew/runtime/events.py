@@ -85,6 +85,13 @@ class Event(msgspec.Struct, frozen=True):
             return data[name]
         raise AttributeError(f"a {self.kind!r} event has no {name!r}; available: {', '.join(data)}")
 
+    def __repr__(self) -> str:
+        from clew.display import brief
+
+        at = f" at {self.path}" if self.path else ""
+        data = ", ".join(f"{name}={brief(value)}" for name, value in self.data.items())
+        return f"<Event {self.kind} of {self.run_id!r}, step {self.step}{at}: {data or 'no data'}>"
+
 
 Listener = Callable[[Event], Any]
 
@@ -107,8 +114,7 @@ class Listeners:
             try:
                 listener(event)
             except Exception:
-                import logging
+                from clew.loggers import logger
 
-                log = logging.getLogger("clew.events")
-                log.exception("listener %r raised on %s and was removed", listener, event.kind)
+                logger("events").exception("listener %r raised on %s and was removed", listener, event.kind)
                 self._listeners.remove(listener)

@@ -12,16 +12,13 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec.structs import replace
-
 from clew.engine.records import Failure
 from clew.engine.stops import Stops
-from clew.engine.unstorable import place_of
+from clew.engine.unstorable import refused_failure
 from clew.errors import (
     ClewError,
     CommitConflictError,
     EncodeError,
-    InputError,
     RunOwnedError,
     RunStateError,
     StoreError,
@@ -29,37 +26,33 @@ from clew.errors import (
 )
 from clew.graph import Graph
 from clew.graph_warnings import with_this_line
+from clew.runtime import forks
+from clew.runtime.children.ended_children import end_children
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
-from clew.runtime.ended_children import end_children
+from clew.runtime.drivers.take import announce_end, begin_take, leave_take
 from clew.runtime.events import Listener
-from clew.runtime.inspection import RunInspection
+from clew.runtime.inspection import build_result, read_result, result_so_far
+from clew.runtime.late_answers import aread_late_answers, read_late_answers
+from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.metrics import Totals, totals_of
-from clew.runtime.log.repository import fresh_owner
 from clew.runtime.opener import RunOpener
-from clew.runtime.result import RunResult
+from clew.runtime.result import RunResult, raiser
 from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings
-from clew.stores import Store, WouldWait
+from clew.stores import WouldWait
 
 if TYPE_CHECKING:
+    from clew.engine.machine import Machine
     from clew.runtime.drivers.off_loop import OffLoop
+    from clew.runtime.log.writer import LogWriter
 
 Opening = Callable[..., Session | RunResult]
 """Opens a run, or returns its result if it is finished."""
 
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
-
-
-def _raise_error(result: RunResult) -> None:
-    if result.status == "failed" or result.status == "cancelled":
-        result.raise_for_error()
-
-
-def _ignore_error(result: RunResult) -> None:
-    pass
 
 
 class RunExecution:
@@ -70,21 +63,29 @@ class RunExecution:
 
     def __init__(
         self,
-        store: Store,
         opener: RunOpener,
-        settings: Settings,
-        inspection: RunInspection,
         live: dict[str, Session],
+        *,
+        lease_renewer: LeaseRenewer | None = None,
     ) -> None:
-        self._store = store
-        self._opener = opener
-        self._settings = settings
-        self._inspection = inspection
-        self._live = live
-        self.lease_renewer = LeaseRenewer(store, settings.lease) if store.encodes else None
+        self.opener = opener
+        self._store = store = opener.store
+        self._settings = settings = opener.settings
+        self._check = raiser(settings.check)
+        self.live = live
+        self.lease_renewer = lease_renewer  # of a worker, for all of its graphs
+        if (
+            lease_renewer is None and store.encodes and opener.repository.child_of is None
+        ):  # who owns the outer run owns the child
+            owner = opener.repository.owner
+            self.lease_renewer = LeaseRenewer(
+                store, settings.lease, owner, opener.release_left, opener.observers
+            )
         self._off_loop: OffLoop | None = None  # where methods on an event loop wait for the store
         self._waits: bool | None = None  # whether they ever have to; None while unknown
         self._outer: RunExecution | None = None  # of a child: the execution of the run that contains it
+        if opener.repository.child_of is None:
+            forks.watch(self)
 
     def close(self) -> None:
         """Stop renewing leases, and end the threads."""
@@ -101,11 +102,11 @@ class RunExecution:
         """Open a new run for a driver that the caller has; `close_session` ends it."""
         hold = self.new_hold(run_id)
         try:
-            session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner, stops=stops)
+            session = hold.session = self.opener.new(values, hold.run_id, owner=hold.owner, stops=stops)
             try:
                 session.writer.barrier()  # the caller may rely on the run being stored
             except ClewError:
-                self._opener.release(session.run_id, session.fence, session.owner)
+                self.opener.release(session.run_id, session.fence, session.owner)
                 raise
             self.begin(session)
         except BaseException as error:
@@ -138,12 +139,12 @@ class RunExecution:
         run_id = hold.run_id
         mine = (id(self), run_id)
         with self._resuming_lock:
-            if run_id in self._live or mine in self._resuming:
+            if run_id in self.live or mine in self._resuming:
                 raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
             self._resuming[mine] = hold
         try:
-            hold.owner = self._opener.name_for(run_id)
-            found = self._opener.again(
+            hold.owner = self.opener.name_for(run_id)
+            found = self.opener.again(
                 run_id,
                 answer,
                 answers,
@@ -155,12 +156,12 @@ class RunExecution:
                 stops=stops,
             )
             if isinstance(found, Session):
-                hold.session = self._live[run_id] = found
+                hold.session = self.live[run_id] = found
                 found.accepts_changes = accept_changes
         finally:
             if self._resuming.get(mine) is hold:
                 del self._resuming[mine]
-        return found if isinstance(found, Session) else self._inspection.result_so_far(found)
+        return found if isinstance(found, Session) else result_so_far(self.opener, found)
 
     def updated(self, run_id: str, values: Any, as_node: Any, decision: Any) -> RunResult:
         """Commit a step by hand to a run that is not running, and return its result so far."""
@@ -169,37 +170,37 @@ class RunExecution:
         hold = Hold(run_id)
         mine = (id(self), run_id)
         with self._resuming_lock:
-            if run_id in self._live or mine in self._resuming:
+            if run_id in self.live or mine in self._resuming:
                 raise RunStateError(f"run {run_id!r} is running; cancel it, or wait until it stops")
             self._resuming[mine] = hold
         try:
-            update_run(self._opener, run_id, values, as_node, decision, self._opener.name_for(run_id))
+            update_run(self.opener, run_id, values, as_node, decision, self.opener.name_for(run_id))
         finally:
             del self._resuming[mine]
-        return self._inspection.result(run_id)
+        return read_result(self.opener, run_id)
 
     def check_of(self, check: bool | None) -> Callable[[RunResult], None]:
         """Return the function that raises the error of a result, or does nothing, given the argument of a method."""
-        if check is None:
-            check = self._settings.check
-        elif not isinstance(check, bool):
-            raise InputError(f"check must be True or False, got {check!r}")
-        return _raise_error if check else _ignore_error
+        return self._check if check is None else raiser(check)
 
     def drive(self, hold: Hold, opening: Opening, check: bool | None = None) -> RunResult:
         """Open a run, drive it and end it, in the caller's thread; raise its error if it is to be checked."""
         checked = self.check_of(check)
-        result = self._drive(hold, opening)
-        checked(result)
+        result = self.drive_once(hold, opening)
+        if result.status != "completed":
+            if result.status == "waiting":
+                result = read_late_answers(self, hold, result)
+            checked(result)
         return result
 
-    def _drive(self, hold: Hold, opening: Opening) -> RunResult:
+    def drive_once(self, hold: Hold, opening: Opening) -> RunResult:
+        """Open a run, drive it and end it, in the caller's thread."""
         try:
             opened = opening()
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened
-            if self._opener.graph.has_async_nodes:
+            if opened.machine.root.program.graph.has_async_nodes:
                 from clew.runtime.own_loop import run_coroutine  # it imports asyncio
 
                 return run_coroutine(partial(self.adrive_session, opened))
@@ -212,7 +213,8 @@ class RunExecution:
             except BaseException as error:
                 conclude(self.ending(opened, error))
                 raise
-            return conclude(self.ending(opened)) if opened.writer.waits else self._ended(opened)
+            is_disturbed = opened.writer.waits or opened.is_stopping
+            return conclude(self.ending(opened)) if is_disturbed else self._ended(opened)
         except BaseException as error:
             self.free(hold, error)
             raise
@@ -222,11 +224,15 @@ class RunExecution:
     ) -> RunResult:
         """`drive` on the running event loop, which never waits for the store."""
         checked = self.check_of(check)
-        result = await self._adrive(hold, opening, at_once)
-        checked(result)
+        result = await self.adrive_once(hold, opening, at_once)
+        if result.status != "completed":
+            if result.status == "waiting":
+                result = await aread_late_answers(self, hold, result)
+            checked(result)
         return result
 
-    async def _adrive(self, hold: Hold, opening: Opening, at_once: bool) -> RunResult:
+    async def adrive_once(self, hold: Hold, opening: Opening, at_once: bool = False) -> RunResult:
+        """`drive_once` on the running event loop."""
         off_loop = self.elsewhere()
         try:
             if off_loop is None:
@@ -256,6 +262,8 @@ class RunExecution:
         except EncodeError as error:
             ending = self._refusing(session, error)
         except BaseException as error:
+            if session.is_disowned:
+                forks.end_child(error)
             ending = self.ending(session, error)
             if off_loop is None or isinstance(error, GeneratorExit):
                 conclude(ending)
@@ -263,6 +271,10 @@ class RunExecution:
                 await off_loop.conclude(ending)
             raise
         else:
+            if session.is_disowned:
+                forks.end_child(session.lost)
+            if not (session.writer.waits or session.is_stopping):
+                return self._ended(session)
             ending = self.ending(session)
         return conclude(ending) if off_loop is None else await off_loop.conclude(ending)
 
@@ -285,7 +297,7 @@ class RunExecution:
 
     def steps_of(self, session: Session) -> Generator[None, None, RunResult]:
         """Drive a session in the caller's thread, pausing whenever there may be events; return its result."""
-        self.begin(session)
+        self.begin(session, attaches=False)  # the caller's code runs in between
         try:
             yield from BlockingDriver(session, inline=False).drive()
         except EncodeError as error:
@@ -295,51 +307,51 @@ class RunExecution:
             raise
         return conclude(self.ending(session))
 
-    def begin(self, session: Session) -> None:
-        self._live[session.run_id] = session
+    def begin(self, session: Session, *, attaches: bool = True) -> None:
+        self.live[session.run_id] = session
         if self.lease_renewer is not None:
-            self.lease_renewer.add(session, session.fence)
+            self.lease_renewer.add(session)
         session.thread, session.start_child = threading.get_ident(), self._start_child
-        if session.listening:
-            session.announce(
-                "run_started",
-                session.start.step,
-                graph=session.machine.root.program.graph.name,
-                values=session.start.values,
-            )
+        observers = self.opener.observers
+        if observers or session.listening:
+            begin_take(session, observers, attaches=attaches)
 
-    def _start_child(self, session: Session, *call: Any) -> Any:
+    def _start_child(self, session: Session, *call: Any, blocks: bool = False) -> Any:
         """Run a graph in a node of a session: `ctx.run`."""
-        from clew.runtime.child_runs import ChildRun
+        from clew.runtime.children.child_runs import ChildRun
 
-        return ChildRun(self, session, *call).start()
+        return ChildRun(self, session, *call).start(blocks=blocks)
 
     def for_child(
         self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
-    ) -> tuple[RunExecution, RunOpener, RunInspection]:
-        """Return what opens, drives and reads a child in the same store."""
-        opener = RunOpener(graph, self._store, settings, listeners)
-        opener.repository.child_of = child_of
-        inspection = RunInspection(self._store, opener, settings, listeners, self._live)
-        execution = RunExecution(self._store, opener, settings, inspection, self._live)
+    ) -> RunExecution:
+        """Return the execution of a child in the same store."""
+        opener = RunOpener(graph, self._store, settings, (*listeners, *self.opener.observers))
+        opener.repository.child_of, opener.repository.owner = child_of, self.opener.repository.owner
+        execution = RunExecution(opener, self.live)
         execution._outer = self
-        execution.lease_renewer = None  # who owns the outer run owns the child
-        return execution, opener, inspection
+        return execution
 
     def leave(self, session: Session) -> None:
-        if session.children is not None:
-            session.children.stop()  # those of abandoned threads
-        if self.lease_renewer is not None:
-            self.lease_renewer.remove(session)
-        if self._live.get(session.run_id) is session:
-            del self._live[session.run_id]
+        if not session.is_disowned:
+            if session.children is not None:
+                session.children.stop()  # those of abandoned threads
+            if session.observed is not None:
+                leave_take(session, session.observed)
+            if self.lease_renewer is not None:
+                self.lease_renewer.remove(session)
+        if self.live.get(session.run_id) is session:
+            del self.live[session.run_id]
 
     def _refusing(self, session: Session, error: EncodeError) -> Generator[Work, Any, RunResult]:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
-        run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
+        run_id, repository, clock = session.run_id, self.opener.repository, self._settings.clock
+        if session.is_disowned:
+            self.leave(session)
+            raise session.lost or error
         session.cancelled = True  # for nodes that still run on threads
         refused = session.writer.refused
-        failure = Failure(error) if refused is None else place_of(session.machine, error, *refused)
+        failure = Failure(error) if refused is None else refused_failure(session.machine, error, *refused)
         failures = (failure, *(each for each in session.machine.failures() if each.rescued))
         try:
             try:
@@ -350,17 +362,13 @@ class RunExecution:
             try:
                 yield partial(repository.close, run_id, session.fence, "failed", now, failures)
             except ClewError:
-                self._opener.left(run_id, session.owner)
+                self.opener.left(run_id, session.owner)
                 raise
             result: RunResult = yield partial(self._read_result, run_id)
+            result.failures, session.result = failures, result
         finally:
             self.leave(session)
-        result.failures = failures
-        if session.listening:
-            session.send_events()
-            session.announce(
-                "run_finished", result.last_step, now, status="failed", error=error, metrics=result.metrics
-            )
+        announce_end(session, result, result.last_step, now)
         return result
 
     def ending(
@@ -368,6 +376,9 @@ class RunExecution:
     ) -> Generator[Work, Any, RunResult]:
         """End a run: write what is left, and its status. Work that uses the store is yielded."""
         run_id = session.run_id
+        if session.is_disowned:
+            self.leave(session)
+            raise broken or session.lost or RunOwnedError(run_id)
         try:
             try:
                 if broken is not None:
@@ -391,65 +402,77 @@ class RunExecution:
                 session.is_released = True
                 raise broken
             status = "cancelled" if broken is not None else session.status()
-            if status == "completed" and (session.is_resumed or session.children is not None):
-                yield partial(end_children, self._opener, run_id, session.owner)
+            if status == "completed" and (session.has_children or session.children is not None):
+                yield partial(end_children, self.opener, run_id, session.owner)
             result = self._outcome(session, status)
-            close, now = self._opener.repository.close, self._settings.clock.time()
+            if session.is_drained:
+                yield partial(self._return_to_queue, session)
+                session.is_released = True
+                return result
+            close, now = self.opener.repository.close, self._settings.clock.time()
+            due = session.due(status)
             try:
-                yield partial(close, run_id, session.fence, status, now, result.failures)
+                yield partial(close, run_id, session.fence, status, now, result.failures, due=due)
             except ClewError:
-                self._opener.left(run_id, session.owner)
+                self.opener.left(run_id, session.owner)
                 if broken is None:
                     raise
             session.is_released = True
         finally:
             self.leave(session)
-        self._announce_end(session, result, now)
+        announce_end(session, result, session.machine.root.step, now)
         return result
 
     def _ended(self, session: Session) -> RunResult:
         """`ending` of an undisturbed run in memory, which neither waits nor fails: 5% fewer instructions for a run of
         one node."""
         session.measure()
-        result = self._outcome(session, session.status())
-        if result.status == "completed" and (session.is_resumed or session.children is not None):
-            end_children(self._opener, session.run_id, session.owner)
+        run_id, status, repository = session.run_id, session.status(), self.opener.repository
+        result = self._outcome(session, status)
+        if status == "completed" and (session.has_children or session.children is not None):
+            end_children(self.opener, run_id, session.owner)
         now = self._settings.clock.time()
-        self._opener.repository.close(session.run_id, session.fence, result.status, now, result.failures)
+        if repository.keeps:
+            due = session.due(status)
+            repository.close(run_id, session.fence, status, now, result.failures, due=due)
         self.leave(session)
-        self._announce_end(session, result, now)
+        announce_end(session, result, session.machine.root.step, now)
         return result
 
     def _outcome(self, session: Session, status: str) -> RunResult:
-        machine = session.machine
-        writer, earlier, counted = session.writer, session.earlier, totals_of(machine, 0)
-
-        def totals() -> Totals:
-            return replace(earlier.plus(counted), latency=earlier.latency + writer.latency)
-
-        whole = None if session.is_resumed else writer.records
-        return self._inspection.build_result(
-            session.run_id, machine, status, session.start, totals=totals, records=whole
+        machine, writer = session.machine, session.writer
+        result = build_result(
+            self.opener,
+            session.run_id,
+            machine,
+            status,
+            session.start,
+            totals=partial(_totals, session.earlier, machine, writer),
+            records=None if session.is_resumed else writer.records,
         )
-
-    def _announce_end(self, session: Session, result: RunResult, now: float) -> None:
-        """Send the last event, with the time that the row of the run has."""
-        if session.listening:
-            session.send_events()
-            step = session.machine.root.step
-            session.announce(
-                "run_finished", step, now, status=result.status, error=result.error, metrics=result.metrics
-            )
+        if session.waits is not None:
+            result.signals = session.waits.signals()
+        session.result = result
+        return result
 
     def _release(self, session: Session, *, at_once: bool = False) -> None:
         if at_once:
             raise WouldWait(session.run_id)
-        self._opener.release(session.run_id, session.fence, session.owner)
+        self.opener.release(session.run_id, session.fence, session.owner)
+
+    def _return_to_queue(self, session: Session, *, at_once: bool = False) -> None:
+        """Release a run that a worker has drained, for another one to take."""
+        if at_once:
+            raise WouldWait(session.run_id)
+        try:
+            self._store.enqueue(session.run_id, session.fence, status="queued")
+        except ClewError:
+            self.opener.left(session.run_id, session.owner)
 
     def _read_result(self, run_id: str, *, at_once: bool = False) -> RunResult:
         if at_once and self._store.at_once() is not self._store:
             raise WouldWait(run_id)
-        return self._inspection.result(run_id)
+        return read_result(self.opener, run_id)
 
     def free(self, hold: Hold, error: BaseException) -> None:
         """Give up a run after an error, so that any process can resume it."""
@@ -469,5 +492,9 @@ class RunExecution:
             if session is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.writer.abandon(error)
-            if session is None or not session.is_released:
-                self._opener.give_up(hold.run_id, hold.owner)
+            if hold.run_id not in self.live and (session is None or not session.is_released):
+                self.opener.give_up(hold.run_id, hold.owner)
+
+
+def _totals(earlier: Totals, machine: Machine, writer: LogWriter) -> Totals:
+    return earlier.plus(totals_of(machine, writer.latency))

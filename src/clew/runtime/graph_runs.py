@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from clew.engine.program import value_names
 from clew.errors import InputError
 from clew.graph import Graph
+from clew.graph.names import similar
 from clew.runtime.engine import Engine
 from clew.runtime.settings import RunOptions
 from clew.stores.memory.store import NOWHERE
@@ -24,19 +26,38 @@ def engine_of(graph: Graph, options: dict[str, Any]) -> Engine:
             if not graph.has_cached_nodes:
                 graph._engine = kept
         return kept
+    for name in options:
+        if name in _OF_ENGINES:
+            raise InputError(f"graph.run has no option {name!r}; use Engine(graph).run(values, {name}=...)")
     return Engine(graph, **{"store": NOWHERE, **options})
 
 
 _OPTIONS = frozenset(RunOptions.__optional_keys__)
+_OF_ENGINES = frozenset(inspect.signature(Engine.run).parameters) - {"self", "values", "turn"} - _OPTIONS
+"""Options of `Engine.run`, for runs that are stored."""
 
 
 def checked(graph: Graph, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments of a run as its values; raise InputError for one that was meant as an option."""
-    if not _OPTIONS.isdisjoint(inputs) and (known := value_names(graph)) is not None:
-        for name in inputs:
-            if name in _OPTIONS and name not in known:
+    if all(name in graph.inputs for name in inputs) or (known := value_names(graph)) is None:
+        return inputs
+    for name in inputs:
+        if name not in known:
+            option = (
+                name if name in _OPTIONS | _OF_ENGINES else similar(name, (*known, *_OPTIONS, *_OF_ENGINES))
+            )
+            if option in _OPTIONS:
                 raise InputError(
-                    f"{name!r} is an option, and not a value of the graph; next to options, give the values as one "
-                    f"mapping: graph.run({{...}}, {name}=...)"
+                    f"{name!r} is {_option(name, option)}, and not a value of the graph; next to options, give the "
+                    f"values as one mapping: graph.run({{...}}, {option}=...)"
+                )
+            if option in _OF_ENGINES:
+                raise InputError(
+                    f"{name!r} is {_option(name, option)} of an engine, and not a value of the graph; use "
+                    f"Engine(graph).run({{...}}, {option}=...)"
                 )
     return inputs
+
+
+def _option(name: str, option: str) -> str:
+    return "an option" if name == option else f"no option (did you mean {option!r}?)"

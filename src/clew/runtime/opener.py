@@ -6,7 +6,7 @@ the log, and ownership of the run if other processes can use the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,10 +19,11 @@ from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError,
 from clew.graph import Graph
 from clew.graph_warnings import warn
 from clew.runtime.calls.cache import cache_for
+from clew.runtime.drivers.durable_waits import restore_waits, waits_of
+from clew.runtime.drivers.inbox import collect, receive_answers
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener, Listeners
-from clew.runtime.inner_graphs import check_child_graph
 from clew.runtime.log.fingerprints import (
     changed_code,
     changed_structure,
@@ -32,23 +33,23 @@ from clew.runtime.log.fingerprints import (
 )
 from clew.runtime.log.graph_changes import accepted_changes, fill_defaults
 from clew.runtime.log.in_memory.repository import repository_of
+from clew.runtime.log.persons import this_user
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
-from clew.runtime.log.replacements import replacements
-from clew.runtime.log.repository import fresh_owner
+from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_checks import check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.schema_changes import gained, with_defaults, without_unknown
-from clew.runtime.log.snapshots import is_turn
+from clew.runtime.log.schema_changes import gained, with_defaults
 from clew.runtime.log.stop_records import stops_of_resume
 from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn
+from clew.runtime.observers import Followers, split
 from clew.runtime.ownership import Ownership, root_of
 from clew.runtime.run_ids import seed_of
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position, assemble, position_of
 from clew.state.stored_object import have_been_made, holds_stored
-from clew.stores import RunRow, Store, ThreadMove
+from clew.stores import RunRow, Store
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -62,12 +63,10 @@ class RunOpener(Ownership):
     The ids of new runs are valid: the caller holds them (`clew.runtime.drivers.hold`).
     """
 
-    def __init__(
-        self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
-    ) -> None:
+    def __init__(self, graph: Graph | None, store: Store, settings: Settings, listeners: Followers) -> None:
         super().__init__(store, settings, repository_of(graph, store, settings.on_conflict))
         self._graph = graph
-        self.listeners = listeners
+        self.listeners, self.observers = split(listeners)
         self._cache = cache_for(graph, store)
 
     @property
@@ -108,17 +107,25 @@ class RunOpener(Ownership):
         values: Values | None,
         run_id: str,
         listener: Listener | None = None,
-        on_conflict: str | None = None,
         owner: str = "",
-        at_once: bool = False,
-        thread: ThreadMove | None = None,
         stops: Stops | None = None,
+        registration: Registration = PLAIN,
+        *,
+        on_conflict: str | None = None,
+        at_once: bool = False,
     ) -> Session:
         """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
         graph = self.graph
         if isinstance(values, GraphState):
             return self._from_state(
-                values, run_id, None, listener, owner=owner, at_once=at_once, thread=thread, stops=stops
+                values,
+                run_id,
+                None,
+                listener,
+                owner=owner,
+                at_once=at_once,
+                registration=registration,
+                stops=stops,
             )
         given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
         seed = self._seed(run_id)
@@ -133,7 +140,15 @@ class RunOpener(Ownership):
         options, listeners = self._options(seed, listener, on_conflict, start, stops)
         machine = Machine.begin(program_of(graph, given), seeded, options)
         return self._session(
-            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once, thread=thread
+            run_id,
+            machine,
+            start,
+            seed,
+            listeners,
+            parent=None,
+            owner=owner,
+            at_once=at_once,
+            registration=registration,
         )
 
     def _from_state(
@@ -146,7 +161,7 @@ class RunOpener(Ownership):
         *,
         owner: str = "",
         at_once: bool = False,
-        thread: ThreadMove | None = None,
+        registration: Registration = PLAIN,
         stops: Stops | None = None,
         distance: SnapshotDistance | None = None,
     ) -> Session:
@@ -167,81 +182,23 @@ class RunOpener(Ownership):
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict, state, stops)
         machine = Machine.restore(self.program(state), state, options)
-        origin: dict[str, Any] = {"parent": parent, "owner": owner, "thread": thread, "distance": distance}
-        session = self._session(run_id, machine, state, seed, listeners, at_once=at_once, **origin)
+        origin: dict[str, Any] = {
+            "parent": parent,
+            "owner": owner,
+            "registration": registration,
+            "distance": distance,
+        }
         if parent is not None:
-            self._store_filled(session, filled)
-        return session
+            origin["first"] = self._stored_defaults(filled, options)
+        return self._session(run_id, machine, state, seed, listeners, at_once=at_once, **origin)
 
-    def _store_filled(self, session: Session, filled: Mapping[str, Any]) -> None:
-        """Store the defaults of new fields: a fork stores only the values that the caller set."""
-        if filled:
-            graph, rule = self.graph, session.machine.options.on_conflict
-            made = (graph.structure_hash, kept_codes(graph, rule), self.repository.describe(graph)[0])
-            session.writer.write([AcceptedChanges(0, *made, {"": dict(filled)})])
-
-    def forked(
-        self,
-        parent: str,
-        step: int | str | None,
-        values: Mapping[str, Any] | None,
-        run_id: str,
-        owner: str = "",
-        thread: ThreadMove | None = None,
-        stops: Stops | None = None,
-    ) -> Session:
-        """Start a run from a step of another one, with changed values."""
-        state, run = self.at(parent, step)
-        check_child_graph(self.store, run.accepted, self.graph)
-        check_nodes(state, self.graph, parent)
-        state = self._known(state.rooted(), parent)
-        values = replacements(self.graph, "fork", parent, state, values)
-        state = self.with_values(state, values, f"fork of {parent!r}")
-        rule = self._on_conflict(run.on_conflict)
-        return self._from_state(
-            state, run_id, parent, None, rule, owner=owner, thread=thread, stops=stops, distance=run.distance
-        )
-
-    def rerun(
-        self,
-        parent: str,
-        values: Mapping[str, Any] | None,
-        run_id: str,
-        owner: str,
-        force: Sequence[str],
-        stops: Stops | None = None,
-    ) -> Session:
-        """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
-        from clew.runtime.calls.reuse import ResultReuse, warn_of_edits
-
-        run = self.runs.open(parent)
-        check_child_graph(self.store, run.accepted, self.graph)
-        log = run.whole()  # its states may have been made with other reducers
-        # raises before the new run is created
-        reuse = ResultReuse(log, self.program(log.start), self.graph, self.settings, force)
-        warn_of_edits(log)
-        rule = self._on_conflict(log.on_conflict)
-        start = self._known(log.start, parent)
-        values = replacements(self.graph, "rerun", parent, start, values)
-        if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
-            state = self.with_values(start, values, f"rerun of {parent!r}")
-            # the input of a turn is no change of values
-            origin = None if is_turn(log.row.start) else log.row.parent
-            session = self._from_state(state, run_id, origin, None, rule, owner=owner, stops=stops)
-        else:
-            given = {name: start.get(name) for name in position_of(start).given}
-            given.update(values or {})
-            session = self.new(given, run_id, on_conflict=rule, owner=owner, stops=stops)
-        session.reuse_results(reuse)
-        return session
-
-    def _known(self, state: GraphState, parent: str) -> GraphState:
-        """Return a state without the values that the graph no longer has; warn about them."""
-        known = without_unknown(self.graph, state)
-        if known is not state:
-            lost = ", ".join(repr(name) for name in state.values if not known.has(name))
-            warn(f"run {parent!r} has values that this graph no longer has; the new run drops {lost}")
-        return known
+    def _stored_defaults(self, filled: Mapping[str, Any], options: Options) -> AcceptedChanges | None:
+        """Return the record of the defaults of new fields: a fork stores only the values that the caller set."""
+        if not filled:
+            return None
+        graph, rule = self.graph, options.on_conflict
+        made = (graph.structure_hash, kept_codes(graph, rule), self.repository.describe(graph)[0])
+        return AcceptedChanges(0, *made, {"": dict(filled)})
 
     def with_values(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """Return a state with changed values, after checking them against the schema."""
@@ -259,15 +216,19 @@ class RunOpener(Ownership):
         unless_cancelled: bool = False,
         listener: Listener | None = None,
         stops: Stops | None = None,
+        fence: int = 0,
     ) -> Session | StoredRun:
         """Resume a run. With `unless_completed`, return a run that has ended for reading if nothing else was asked for.
+        With a `fence`, this process has taken the run from a queue.
 
         The row is read after the claim, because before it another process may change the row.
         """
         graph = self.graph  # before the run is claimed
         is_plain = unless_completed and answer is NO_ANSWER and not (answers or accept_changes or stops)
+        is_taken = fence != 0
         try:
-            fence, owner = self.claim(run_id, owner)
+            if not is_taken:
+                fence, owner = self.claim(run_id, owner)
         except (RunOwnedError, StoreError):  # reading a completed run does not need ownership
             run = self.runs.open(run_id)
             if is_plain and run.row.status == "completed":
@@ -283,6 +244,8 @@ class RunOpener(Ownership):
                 self.release(run_id, fence, owner)
                 return run
             log = run.log()
+            messages = log.messages
+            log, refused = receive_answers(self.runs, log, fence, graph, self.settings.clock.time())
             if is_plain and row.status == "failed" and self._has_ended(run, log):
                 self.release(run_id, fence, owner)
                 return run
@@ -299,7 +262,7 @@ class RunOpener(Ownership):
             )
             asked, now = log.asked, self.settings.clock.time()
             answered = [
-                AnswerRecord(path, value, asked[path].number, asked[path].position, now)
+                AnswerRecord(path, value, asked[path].number, asked[path].position, now, this_user())
                 for path, value in given.items()
             ]
             if answered:  # an answered run no longer waits, even if resuming fails later
@@ -322,23 +285,31 @@ class RunOpener(Ownership):
             resumption = log.resumption
             if log.row.status == "failed":
                 resumption += 1
-                writer.write([ResumeRecord(resumption)])
+                writer.write([ResumeRecord(resumption, self.settings.clock.time(), this_user())])
             session = Session(
                 run_id,
                 machine,
                 writer,
                 self.settings,
-                recall=self.runs.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
+                self.runs,
+                log.start,
+                fence=fence,
+                owner=owner,
+                created=log.row.created,
                 resumption=resumption,
                 listeners=listeners,
                 cache=self._cache,
             )
-            session.start, session.fence, session.owner = log.start, fence, owner
             session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
+            session.has_children = log.has_children
+            restore_waits(session, log)
+            if messages:
+                waits_of(session).mail += refused
+                collect(session, self.runs)
             session.emitted = last_emitted(self.store, run_id) if self.settings.publish else 0
-            if not has_begun:
+            if not (has_begun or is_taken):
                 self.repository.begin(run_id, fence, self.settings.clock.time())
         except Exception:
             if is_answered:
@@ -419,19 +390,19 @@ class RunOpener(Ownership):
         *,
         is_new: bool = True,
     ) -> tuple[Options, Listeners | None]:
-        settings = self.settings
+        settings, began = self.settings, position_of(start).began
         listeners = (*self.listeners, listener) if listener is not None else self.listeners
         return (
             Options(
                 seed=seed,
                 queue_depth=settings.queue_depth,
-                max_steps=settings.max_steps + position_of(start).began,
-                began=position_of(start).began,
+                max_steps=settings.max_steps + began,
+                began=began,
                 on_error=settings.on_error,
-                on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
+                on_conflict=settings.on_conflict if on_conflict is None else on_conflict,
                 listening=bool(listeners),
                 durable=self.store.encodes,
-                step_by_step=is_new and holds_stored(start.values.values()),
+                step_by_step=is_new and have_been_made() and holds_stored(start.values.values()),
                 stops=stops,
             ),
             Listeners(listeners) if listeners else None,
@@ -448,43 +419,60 @@ class RunOpener(Ownership):
         parent: str | None,
         owner: str,
         at_once: bool = False,
-        thread: ThreadMove | None = None,
+        registration: Registration = PLAIN,
         turn: Turn | None = None,
         distance: SnapshotDistance | None = None,
+        first: AcceptedChanges | None = None,
     ) -> Session:
+        """Create a run, and return its session. A queued run is not executed here: the caller drops the session."""
         settings = self.settings
         created = settings.clock.time()
-        owner = owner or (fresh_owner() if self.store.encodes else "")
         # Listeners get events of a durable run. Without listeners, the background writer may create the run later.
         wait = settings.durability != "async" or listeners is not None or not self.store.defers
-        try:
-            fence = self.repository.create(
-                run_id,
-                start,
-                seed,
-                created,
-                parent=parent,
-                parent_step=None if parent is None else start.step,
-                target=settings.import_string,
-                owner=owner,
-                lease=settings.lease,
-                on_conflict=machine.options.on_conflict,
-                stops=machine.options.stops,
-                wait=wait,
-                at_once=at_once,
-                thread=thread,
-                turn=turn,
-                distance=distance,
-            )
-        except StoreError:  # the run may exist nevertheless, owned by this process
-            self.left(run_id, owner)
-            raise
-        writer = self.repository.new_writer(run_id, start, created, fence, settings.durability, owes=not wait)
-        recall = self.runs.recall(run_id, intents=True)
+        wait = wait or registration.queue is not None
+        repository, fence = self.repository, 0
+        if repository.keeps:
+            owner = owner or self.name_for(run_id)
+            if self.store.encodes:
+                start = start.with_digest(start.digest)  # the row and the log need it
+            try:
+                fence = repository.create(
+                    run_id,
+                    start,
+                    seed,
+                    created,
+                    parent=parent,
+                    parent_step=None if parent is None else start.step,
+                    target=settings.import_string,
+                    token=owner,
+                    lease=settings.lease,
+                    on_conflict=machine.options.on_conflict,
+                    stops=machine.options.stops,
+                    wait=wait,
+                    at_once=at_once,
+                    registration=registration,
+                    turn=turn,
+                    distance=distance,
+                    first=None if registration.queue is None else first,
+                )
+            except StoreError:  # the run may exist nevertheless, owned by this process
+                self.left(run_id, owner)
+                raise
         session = Session(
-            run_id, machine, writer, settings, recall=recall, listeners=listeners, cache=self._cache
+            run_id,
+            machine,
+            repository.new_writer(run_id, start, created, fence, settings.durability, owes=not wait),
+            settings,
+            repository.runs,
+            start,
+            fence=fence,
+            owner=owner,
+            created=created,
+            listeners=listeners,
+            cache=self._cache,
         )
-        session.start, session.fence, session.owner = start, fence, owner
+        if first is not None and registration.queue is None:
+            session.writer.write([first])
         return session
 
     def _seed(self, run_id: str) -> int:

@@ -1,19 +1,23 @@
 """Ownership of runs: claim them, release them, and remember the runs that could not be released.
 
-Every claim uses a new owner name, so two threads of a program, or a process and its fork, are two owners. If the store
-fails while a run is released, this process remembers the name and claims the run under it next time.
+An engine is one owner (`clew.runtime.log.engine_owner`). Every claim has a new token, and the owner of a run cannot
+claim it again without the token, so of two threads of a program one wins. If the store fails while a run is released,
+this process remembers the token. It claims the run with it next time, and releases the run when it next renews its
+lease: other processes need not wait until this one ends.
 
-Who owns a run owns its children. A child is claimed with a lease of 0 seconds, so the next owner of the run can claim
-it at once, and the writes of the previous owner are rejected.
+Who owns a run owns its children. A claim of a child only raises its fence, so the next owner of the run can claim it at
+once, and the writes of the previous owner are rejected. In this module and its callers, `owner` is the token.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from threading import Lock
 
 from clew.errors import ClewError, RunStateError, StoreCorruptError, StoreError, UnknownRunError
-from clew.runtime.log.repository import RunRepository, fresh_owner
+from clew.runtime.log.engine_owner import fresh_owner
+from clew.runtime.log.repository import RunRepository
 from clew.runtime.run_ids import may_be_child
 from clew.runtime.settings import Settings
 from clew.stores import RunRow, Store
@@ -28,10 +32,11 @@ class Ownership:
         self.store = store
         self.settings = settings
         self.repository = repository
-        self._unreleased: dict[str, tuple[int, str]] = {}  # run id -> process id and owner name
+        self._unreleased: dict[str, tuple[int, str]] = {}  # run id -> process id and token
+        self._releasing = Lock()  # held by whoever claims a run with a remembered token
 
     def name_for(self, run_id: str) -> str:
-        """Return the owner name for a claim: a new one, or the one under which this process still owns the run."""
+        """Return the token for a claim: a new one, or the one with which this process still owns the run."""
         if not self.store.encodes:
             return ""
         process, owner = self._unreleased.get(run_id, (0, ""))
@@ -48,15 +53,21 @@ class Ownership:
             )
 
     def claim(self, run_id: str, owner: str = "") -> tuple[int, str]:
-        """Become the owner of a run; return the fence and the owner name. A memory store has no owners.
+        """Become the owner of a run; return the fence and the token. In a memory store, only workers are owners.
 
         Raises RunStateError for a child: it belongs to the owner of the run that contains it.
         """
         if self.repository.child_of is None and may_be_child(run_id):
             self._refuse_child(run_id)
         if not self.store.encodes:
-            return 0, ""
+            return self.repository.claim(run_id, "", 0.0), ""
         owner = owner or self.name_for(run_id)
+        if self._unreleased.get(run_id) == (os.getpid(), owner):
+            with self._releasing:
+                return self._claim(run_id, owner), owner
+        return self._claim(run_id, owner), owner
+
+    def _claim(self, run_id: str, owner: str) -> int:
         try:
             fence = self.repository.claim(run_id, owner, self.settings.lease)
         except StoreError:  # the claim may have succeeded
@@ -66,7 +77,23 @@ class Ownership:
             self._unreleased.pop(run_id, None)
             raise
         self._unreleased.pop(run_id, None)
-        return fence, owner
+        return fence
+
+    def release_left(self) -> None:
+        """Try to release the runs that could not be released."""
+        for run_id, (process, owner) in list(self._unreleased.items()):
+            if process != os.getpid():
+                continue
+            with self._releasing:
+                if self._unreleased.get(run_id) != (process, owner):
+                    continue  # it was claimed in the meantime
+                try:
+                    self.repository.release(run_id, self.repository.claim(run_id, owner, self.settings.lease))
+                except StoreError:
+                    return
+                except ClewError:  # another process owns it, or it does not exist
+                    pass
+                self._unreleased.pop(run_id, None)
 
     def _refuse_child(self, run_id: str) -> None:
         with suppress(StoreCorruptError):  # a damaged run can still be deleted
@@ -74,17 +101,21 @@ class Ownership:
             if row.child_of is None:
                 return
             raise RunStateError(
-                f"run {run_id!r} is a child of run {row.child_of!r}, started at {row.place}; it is resumed, changed "
-                f"and deleted with its run, so use {root_of(self.store, row)!r}"
+                f"run {run_id!r} is a child of run {row.child_of!r}, started at {row.place}; it is resumed and deleted "
+                f"with its run, so use {root_of(self.store, row)!r}; to change it, update the node there that runs it, "
+                f"or work on a copy: engine.fork({run_id!r}, ...)"
             )
 
     def give_up(self, run_id: str, owner: str) -> None:
-        """Release a run that an interrupted method may have claimed under this owner name."""
-        if not owner:
-            return
+        """Release a run that an interrupted method may have claimed with this token; in memory, end it."""
         try:
+            if not self.store.encodes:
+                if self.store.owner(run_id) is None and self.store.row(run_id).status == "running":
+                    fence = self.repository.claim(run_id, "", 0.0)
+                    self.repository.close(run_id, fence, "cancelled", self.settings.clock.time(), ())
+                return
             known = self.store.owner(run_id)
-            if known is None or known.name != owner:
+            if known is None or known.token != owner:
                 return
             fence = self.repository.claim(run_id, owner, self.settings.lease)
             if self.store.row(run_id).status == "running":
@@ -97,17 +128,17 @@ class Ownership:
             self.left(run_id, owner)
 
     def release(self, run_id: str, fence: int, owner: str) -> None:
-        """Release a run that has not ended; if the store fails, remember the owner name."""
+        """Release a run that has not ended; if the store fails, remember the token."""
         try:
             self.repository.release(run_id, fence)
         except ClewError:
             self.left(run_id, owner)
 
     def left(self, run_id: str, owner: str) -> None:
-        """Remember the owner name of a run that could not be released."""
+        """Remember the token of a run that could not be released."""
         if self.store.encodes:
             self._unreleased[run_id] = (os.getpid(), owner)
-            if len(self._unreleased) > _MAX_UNRELEASED:  # the lease of the oldest has expired
+            if len(self._unreleased) > _MAX_UNRELEASED:
                 del self._unreleased[next(iter(self._unreleased))]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from clew.display import brief
 from clew.error_text import line_of
+from clew.errors import InputError
 from clew.live import Line, live
 from clew.runtime.events import Event, Listener
 
@@ -88,6 +89,8 @@ _OFF: AbstractContextManager[Listener | None] = nullcontext()
 
 def showing(progress: bool) -> AbstractContextManager[Listener | None]:
     """Return a context with the listener that shows a run, or None if `progress` is off or nothing can be shown."""
+    if not isinstance(progress, bool):
+        raise InputError(f"progress must be True or False, got {progress!r}")
     return _shown() if progress else _OFF
 
 

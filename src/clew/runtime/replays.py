@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from clew.graph import Graph
-from clew.runtime.inspection import RunInspection
+from clew.runtime.children.deep_children import is_deep, on_thread
+from clew.runtime.inspection import read_result
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.review.replay import Replayer
@@ -15,17 +17,20 @@ from clew.runtime.settings import Settings
 from clew.state import position_of
 
 
-def replay(opener: RunOpener, settings: Settings, run_id: str, *, strict: bool) -> ReplayReport:
-    """Replay a run, and the children that its nodes start."""
+def replay(
+    opener: RunOpener, settings: Settings, run_id: str, *, strict: bool, level: int = 0
+) -> ReplayReport:
+    """Replay a run, and the children that its nodes start; `level` is 1 in a child."""
     log = opener.runs.open(run_id).whole()
-    children = _Children(opener, settings, strict=strict)
+    children = _Children(opener, settings, strict, level + 1)
     return Replayer(log, opener.program(log.start), settings, strict=strict, children=children).run()
 
 
 class _Children:
     """The children of a replayed run."""
 
-    def __init__(self, opener: RunOpener, settings: Settings, *, strict: bool) -> None:
+    def __init__(self, opener: RunOpener, settings: Settings, strict: bool, level: int) -> None:
+        self._level = level
         self._store = opener.store
         self._settings = settings
         self._strict = strict
@@ -45,8 +50,10 @@ class _Children:
 
     def replay(self, run_id: str, graph: Graph) -> Sequence[Divergence]:
         """Replay a child; return what differs."""
-        return replay(self._opener(graph), self._settings, run_id, strict=self._strict).divergences
+        opener, strict, level = self._opener(graph), self._strict, self._level
+        work = partial(replay, opener, self._settings, run_id, strict=strict, level=level)
+        return (on_thread(work, lambda: None) if is_deep(self._level) else work()).divergences
 
     def result(self, run_id: str, graph: Graph) -> RunResult:
         """Return the recorded result of a child."""
-        return RunInspection(self._store, self._opener(graph), self._settings, (), {}).result(run_id)
+        return read_result(self._opener(graph), run_id)

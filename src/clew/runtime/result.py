@@ -19,9 +19,10 @@ from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
 from clew.error_links import link, linked_result
 from clew.error_text import line_of, native, safely, set_native
-from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
+from clew.errors import InputError, RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
 from clew.runtime.log.metrics import SchedulerMetrics, Totals, totals_of
+from clew.runtime.log.wait_records import SignalRecord
 from clew.state import GraphState
 
 
@@ -37,10 +38,12 @@ class SchedulerState(msgspec.Struct, frozen=True):
 
 
 class RunResult:
-    """The result of a run, or its progress so far: ``status`` is completed, failed, waiting, paused or cancelled.
+    """The result of a run, or its progress so far: ``status`` is completed, failed, sleeping, waiting, paused or
+    cancelled.
 
     `failures` lists every failure with its node, path and attempts: those that stopped the run or were confined
-    (``on_error="continue"``), then those that a ``rescue`` function replaced.
+    (``on_error="continue"``), then those that a ``rescue`` function replaced. `signals` lists those that no node has
+    taken.
     """
 
     __slots__ = (
@@ -52,6 +55,7 @@ class RunResult:
         "failures",
         "questions",
         "run_id",
+        "signals",
         "status",
     )
 
@@ -69,8 +73,9 @@ class RunResult:
         self.status: Status = status
         self.failures: tuple[Failure, ...] = machine.failures()
         self.questions: tuple[Question, ...] = (
-            machine.questions() if status in ("waiting", "paused", "failed") else ()
+            machine.questions() if status in ("sleeping", "waiting", "paused", "failed") else ()
         )
+        self.signals: tuple[SignalRecord, ...] = ()
         self._machine = machine
         self._state: GraphState | Callable[[], GraphState] = state
         self._totals = totals
@@ -176,6 +181,11 @@ class RunResult:
                 f"run {self.run_id!r} has not produced {name!r} yet: it waits for an answer to {asked}; "
                 f"{self._answering()}"
             )
+        if self.status == "sleeping":
+            raise UnknownValueError(
+                f"run {self.run_id!r} has not produced {name!r} yet: it waits for a time or a signal; call "
+                f"engine.resume({self.run_id!r}), or let a worker continue it"
+            )
         if self.status == "paused":
             raise UnknownValueError(
                 f"run {self.run_id!r} has not produced {name!r} yet: it is paused; call "
@@ -201,6 +211,14 @@ class RunResult:
     def values(self) -> Mapping[str, Any]:
         """All values of the last state."""
         return self._machine.root.working_state.plain_values()
+
+    __store_instead__ = "give one of its values, result['name'], or dict(result.values)"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"the result of run {self.run_id!r} cannot be pickled or copied, because it refers to the graph; take"
+            " dict(result.values), result.state or result.run_id instead"
+        )
 
     def __repr__(self) -> str:
         error = self.error
@@ -229,7 +247,7 @@ def _steps(number: int) -> str:
 def result_of(error: BaseException) -> RunResult | None:
     """Return the result of the run that raised this exception; None if no run did.
 
-    If several runs raised it, one inside the other, it is the result of the outermost one.
+    If nested runs raised it, return the result of the outermost one.
     """
     found: RunResult | None = linked_result(error)
     return found
@@ -252,3 +270,19 @@ def scheduler_state(
         metrics=total.metrics(),
         frontier=tuple(item.work_item() for item in machine.frontier.items()),
     )
+
+
+def raiser(check: bool) -> Callable[[RunResult], None]:
+    """Return the function that raises the error of a result, or one that does nothing if errors are not checked."""
+    if not isinstance(check, bool):
+        raise InputError(f"check must be True or False, got {check!r}")
+    return _raise_error if check else _ignore_error
+
+
+def _raise_error(result: RunResult) -> None:
+    if result.status == "failed" or result.status == "cancelled":
+        result.raise_for_error()
+
+
+def _ignore_error(result: RunResult) -> None:
+    pass

@@ -1,7 +1,8 @@
 """Run ids: which strings may name a run.
 
 A run id has 1 to 255 characters and no control characters, so that it can be printed on one line and stored in a
-database column. The rule is checked when a run is created: by `run`, `fork`, `rerun` and `import_run`.
+database column. The rule is checked when a run is created: by `run`, `fork`, `rerun` and `import_run`. For an existing
+run it is checked that the id is a string.
 """
 
 from __future__ import annotations
@@ -28,6 +29,19 @@ def new_run_id(given: Any = None) -> str:
     if problem:
         raise InputError(f"run_id {problem}; give 1 to {MAX_LENGTH} characters without control characters")
     return str(given)
+
+
+def checked_run_id(run_id: Any) -> str:
+    """Return the id of an existing run. Raises InputError if it is not a string."""
+    if isinstance(run_id, str):
+        return run_id
+    own = getattr(run_id, "run_id", None)
+    give = (
+        f"give its run_id, {own!r}"
+        if isinstance(own, str)
+        else "give the run_id of a result, such as result.run_id"
+    )
+    raise InputError(f"a run id is a string, got {a(type(run_id))}; {give}")
 
 
 def may_be_child(run_id: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -12,7 +12,7 @@ from clew.errors import DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.runtime.clock import SYSTEM_CLOCK, Clock
-from clew.runtime.events import Listener
+from clew.runtime.observers import Followers, Observer
 from clew.stores import Store
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class StoreOptions(EngineOptions, total=False):
     """The options of an engine, and where it stores and sends what happens."""
 
     store: Store | str | PathLike[str] | None
-    listeners: Sequence[Listener]
+    listeners: Followers
 
 
 class RunOptions(StoreOptions, total=False):
@@ -84,6 +84,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     import_string: str = ""  # MODULE:GRAPH, stored with the runs
     clock: Clock = SYSTEM_CLOCK
 
+    @property
+    def crosses(self) -> bool:
+        """Whether the executor runs nodes in other processes: then none runs inline, or on the event loop."""
+        return self.executor is not None and hasattr(self.executor, "desk")
+
 
 DEFAULTS = Settings()
 _CLOCK = ("time", "monotonic", "advance")
@@ -93,6 +98,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "on_conflict": get_args(OnConflict),
     "on_ambiguous": get_args(OnAmbiguous),
     "durability": get_args(Durability),
+}
+
+_INSTEAD = {  # executors that pickle what they run
+    "ProcessPoolExecutor": "processes()",
+    "Client": "dask(client)",
+    "ClientExecutor": "dask(client)",
 }
 
 
@@ -121,11 +132,16 @@ def read_settings(options: Mapping[str, Any], store: Store) -> Settings:
             raise DefinitionError(f"lease must be a number of seconds > 0, got {value!r}")
         if name == "executor" and value is not None and not callable(getattr(value, "submit", None)):
             raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
+        if name == "executor" and (instead := _INSTEAD.get(type(value).__name__)) is not None:
+            raise DefinitionError(
+                f"a {type(value).__name__} cannot run nodes; use clew.runtime.executors.{instead}, whose nodes have "
+                f"their context, and whose processes can be lost or killed one by one"
+            )
         if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise DefinitionError(f"seed must be an int or None, got {value!r}")
         if name in ("check", "check_mutation", "publish") and not isinstance(value, bool):
             raise DefinitionError(f"{name} must be True or False, got {value!r}")
-        if name == "import_string" and not isinstance(value, str):
+        if name == "import_string" and not (isinstance(value, str) and (not value or ":" in value)):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
         if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):
             raise DefinitionError(
@@ -143,13 +159,13 @@ def graph_of(graph: Any) -> Graph:
     return graph
 
 
-def listeners_of(listeners: Any) -> tuple[Listener, ...]:
-    """Return the listeners as a tuple of functions."""
+def listeners_of(listeners: Any) -> Followers:
+    """Return the listeners as a tuple of functions and observers."""
     if not isinstance(listeners, Iterable) or isinstance(listeners, (str, Mapping)):
         raise DefinitionError(f"listeners must be a list of functions that take an event, got {listeners!r}")
     functions = tuple(listeners)
     for function in functions:
-        if not callable(function):
+        if not callable(function) and not isinstance(function, Observer):
             raise DefinitionError(
                 f"listeners must be a list of functions that take an event; {function!r} is not callable"
             )

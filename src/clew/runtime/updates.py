@@ -25,6 +25,7 @@ from clew.engine.working_state import WorkingState
 from clew.errors import InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.log.frames import graph_at, open_frame, work_inside
+from clew.runtime.log.persons import this_user
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import ResumeRecord
 from clew.runtime.log.run_log import RunLog
@@ -43,7 +44,8 @@ def update_run(opener: RunOpener, run_id: str, values: Any, as_node: Any, decisi
         opener.check_structure(log.row)
         records = _records(opener, run, log, program(log.start), values, as_node, decision)
         if row.status == "failed":  # exceptions that were recorded until now no longer count
-            records.append(ResumeRecord(log.resumption + 1))
+            now = opener.settings.clock.time()
+            records.append(ResumeRecord(log.resumption + 1, now, this_user()))
         now = opener.settings.clock.time()
         opener.repository.begin(run_id, fence, now)
         has_begun = True
@@ -108,7 +110,7 @@ def _records(
     records: list[Any] = [Withdrawn(prefix + path, place.epoch) for path in paths]
     records.append(Step(prefix, number, outcomes, place.epoch, deltas))
     committed = {each.path for each in outcomes}
-    reason = InputError(f"withdrawn by step {number}, which was made by hand")
+    reason = InputError(f"discarded by step {number}, a manual update")
     records += [
         Retry(None, prefix + path, attempt + 1, 0.0, reason, epoch=place.epoch)
         for path, attempt in begun.items()

@@ -9,12 +9,22 @@ from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.encoding import LARGE
 from clew.state.equality import equal, fingerprint, same
 from clew.state.graph_state import GraphState, assemble, located, position_of
-from clew.state.packed import packed, stored_part, unpacked
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
 from clew.state.schema import Field, StateSchema, read_schema
-from clew.state.stored import canonical, encode_both, stored_value, stored_values
+from clew.state.stored import (
+    bytes_header,
+    canonical,
+    canonical_part,
+    encode_both,
+    packed,
+    packed_parts,
+    stored_part,
+    stored_value,
+    stored_values,
+    unpacked,
+)
 from clew.state.stored_object import StoredObject
 
 __all__ = [
@@ -28,7 +38,9 @@ __all__ = [
     "StoredObject",
     "append",
     "assemble",
+    "bytes_header",
     "canonical",
+    "canonical_part",
     "changed_digest",
     "decode",
     "digest",
@@ -41,6 +53,7 @@ __all__ = [
     "located",
     "merge",
     "packed",
+    "packed_parts",
     "position_of",
     "read_schema",
     "register_type",

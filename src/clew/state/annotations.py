@@ -7,11 +7,12 @@ import collections.abc
 import enum
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 NOTHING: Final[Any] = object()  # a missing value, where None would be a value
 
@@ -30,9 +31,35 @@ def unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
             return annotation, metadata
 
 
+def with_arguments(annotation: Any, arguments: Mapping[Any, Any]) -> Any:
+    """Return an annotation of a generic class with its type variables replaced."""
+    if isinstance(annotation, TypeVar):
+        return arguments.get(annotation, annotation)
+    parameters = getattr(annotation, "__parameters__", ())
+    return annotation[tuple(arguments.get(each, each) for each in parameters)] if parameters else annotation
+
+
 def find_reducer(metadata: tuple[Any, ...]) -> Callable[[Any, Any], Any] | None:
     """Return the first callable that takes two positional arguments and is not a class."""
     return next((mark for mark in metadata if callable(mark) and _takes_two(mark)), None)
+
+
+def hidden_reducer(annotation: Any) -> Callable[[Any, Any], Any] | None:
+    """Return a reducer that is declared for a member of a union, where it says nothing about the field."""
+    bare, _ = unwrap(annotation)
+    if get_origin(bare) not in (Union, types.UnionType):
+        return None
+    found = (find_reducer(unwrap(member)[1]) or hidden_reducer(member) for member in get_args(bare))
+    return next(filter(None, found), None)
+
+
+def is_async(reducer: Callable[[Any, Any], Any]) -> bool:
+    """Return whether calling the reducer makes a coroutine or an async generator."""
+    func = reducer.func if isinstance(reducer, partial) else reducer
+    tests = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(
+        test(each) for test in tests for each in (func, inspect.getattr_static(func, "__call__", None))
+    )
 
 
 def _takes_two(mark: Callable[..., Any]) -> bool:

@@ -17,6 +17,7 @@ It is JSON, readable for people and other languages. A value that JSON lacks is 
 ``$npy``            an array of numpy, as an ``.npy`` file in Base64; ``$numpy_scalar`` its type and its bytes
 ``$pandas_frame``   an Arrow IPC stream in Base64; so are ``$pandas_series``, ``$pandas_index``, ``$polars_frame``,
                     ``$polars_series``, ``$arrow_table``, ``$arrow_batch``, ``$arrow_array``, ``$arrow_chunks``
+``$pydantic_url``   the name of one of pydantic's types of URLs, and the text
 ``$blob``           a kind (``bytes``, ``bytearray``, ``str``, ``json``, or a tag of the two rows above) and the SHA-256
                     of content that is stored separately; only in the stored form (``stored``)
 ==================  =========================================================================================

@@ -159,7 +159,7 @@ class Reading:
 
     def _json(self, content: bytes) -> Any:
         if self._nested == _MAX_CONTENTS:
-            raise DecodeError("content is nested in content too deep to have been written by clew")
+            raise DecodeError("the content is nested too deeply; clew did not write it")
         self._nested += 1
         try:
             return read(msgspec.json.decode(content), self)

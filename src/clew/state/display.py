@@ -36,13 +36,6 @@ def display_tree(value: Any, *, identified: bool = False, at: str = "value") -> 
         raise EncodeError(f"{at}: {NO_ROOM}") from None
 
 
-def has_short_form(tree: Any) -> bool:
-    """Return whether a tree for people contains a short form."""
-    if isinstance(tree, dict):
-        return any(map(has_short_form, tree.values()))
-    return any(map(has_short_form, tree)) if isinstance(tree, list) else isinstance(tree, ShortForm)
-
-
 def _shown(tree: Any, contents: dict[str, bytes], identified: bool) -> Any:
     if isinstance(tree, list):
         return [_shown(item, contents, identified) for item in tree]

@@ -16,11 +16,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, MappingView
 from hashlib import sha256
 from itertools import islice
 from math import isfinite
-from types import CoroutineType
+from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final
 
 import msgspec
@@ -44,6 +45,9 @@ LARGE = 64 * 1024
 # Enough for any data; a third of what the interpreter's recursion limit allows.
 MAX_DEPTH = 128
 
+# Parts of a path that an error shows.
+_SHOWN = 16
+
 # From this length on, checking all items at once in C is faster than checking each.
 _MANY = 16
 
@@ -60,7 +64,10 @@ class EncodingFailure(Exception):
         self.path: list[str] = []
 
     def at(self, root: str) -> str:
-        return f"{root}{''.join(reversed(self.path))}: {self.reason}"
+        parts = self.path[::-1]
+        if len(parts) > _SHOWN:  # the start of a path says where to look
+            parts = [*parts[:_SHOWN], "..."]
+        return f"{root}{''.join(parts)}: {self.reason}"
 
 
 def write(value: Any, depth: int, manner: Manner) -> Any:
@@ -309,10 +316,19 @@ _INSTEAD = {  # of single values of pandas
 
 
 def _why_not(cls: type) -> str:
-    if cls is CoroutineType:
-        return "a coroutine cannot be stored; await it"
+    if cls in (CoroutineType, AsyncGeneratorType) or cls.__module__ == "_asyncio":
+        return f"{a(cls)} cannot be stored; await it"
     if cls.__module__.partition(".")[0] == "pandas" and cls.__name__ in _INSTEAD:
         return _INSTEAD[cls.__name__]
+    if cls.__module__ == "pydantic.types" and cls.__name__.startswith("Secret"):
+        return (
+            f"{a(cls)} cannot be stored, because a store keeps values as they are; pass it with Graph.bind, "
+            "or store a name by which a node finds the secret"
+        )
+    if issubclass(cls, (Iterator, MappingView, range, deque)):
+        return f"{a(cls)} cannot be stored; convert it to a list"
+    if (instead := vars(cls).get("__store_instead__")) is not None:
+        return f"{a(cls)} cannot be stored; {instead}"
     for plain in cls.__mro__[1:]:
         if plain in _WRITERS or format_of(plain) is not None:
             return (

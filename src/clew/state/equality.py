@@ -1,7 +1,7 @@
 """Equality of values that never raises, also for arrays and frames, whose ``==`` does not return a bool.
 
 - `equal` is Python's equality, except that library values are equal if their stored forms are equal (type, shape and
-  content), and that values which cannot be compared are different.
+  content), that NaN equals NaN, and that values which cannot be compared are different.
 - `same` compares the canonical forms: 1, 1.0 and True differ. Values without such a form are compared with `equal`.
 - `fingerprint` is the canonical form with large content replaced by its digest: short, and as good for comparison.
 """
@@ -53,14 +53,14 @@ def _equal(one: Any, other: Any) -> bool:
     if one is other:
         return True
     kind = type(one)
+    if kind is float and type(other) is float:
+        return bool(one == other or (one != one and other != other))
     if kind is type(other) and kind in _CONTAINERS:
         if len(one) != len(other):
             return False
         if kind is dict:
             return all(name in other and _equal(value, other[name]) for name, value in one.items())
-        if _PLAIN.issuperset(map(type, one)) and _PLAIN.issuperset(map(type, other)):
-            return bool(one == other)
-        return all(map(_equal, one, other))
+        return bool(_PLAIN.issuperset(map(type, one)) and one == other) or all(map(_equal, one, other))
     form, its = format_of(kind), format_of(type(other))
     if (form is None or form.is_tree) and (its is None or its.is_tree):
         try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
 from clew.state.codec import digest, encode
 from clew.state.stored import stored_values
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class VersionMap(dict[str, int]):
@@ -43,16 +45,16 @@ class NodeExecution:
     """The step that it ran in."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The position of a state in its run: everything that a restored state needs to continue in the same way."""
 
-    step: int = 0
+    step: Count = 0
     seed: int | None = None
     given: frozenset[str] = frozenset()
     """Names of the values given at the start."""
-    digest: str = ""
+    digest: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""
     """Digest of the state at this step, in hexadecimal; empty before the first run."""
-    visits: Mapping[str, int] = {}
+    visits: Mapping[str, Count] = {}
     """How many batches of each node have run."""
     wakes: Mapping[str, int] = {}
     """Wake flags of nodes; the engine defines the bits."""
@@ -72,8 +74,49 @@ class Position(msgspec.Struct, frozen=True):
     """Defaults of new schema fields that a resume has filled in; digests do not cover them."""
     stopped: bool = False
     """Whether ``mark_terminated`` was called, so that nothing runs from here."""
-    began: int = 0
+    began: Count = 0
     """The step at which the last turn of a thread began: the steps of earlier turns do not count for `max_steps`."""
+
+
+_NOWHERE = Position()
+
+
+def plain_position(position: Position) -> dict[str, Any]:
+    """Return the fields of a position that are not empty, with plain dicts for mappings, also for payloads."""
+    return {
+        name: _plain(value)
+        for name in Position.__struct_fields__
+        if (value := getattr(position, name)) != getattr(_NOWHERE, name)
+    }
+
+
+def plain_history(history: Mapping[str, NodeExecution]) -> list[list[Any]]:
+    """Return the fields of the latest execution of each node."""
+    return [[_plain(getattr(run, name)) for name in NodeExecution.__slots__] for run in history.values()]
+
+
+def read_history(runs: Iterable[Iterable[Any]]) -> dict[str, NodeExecution]:
+    """Return the executions of `plain_history`."""
+    history = dict[str, NodeExecution]()
+    for name, inputs, version, timestamp, duration, cached, outputs, step in runs:
+        versions = VersionMap(inputs), version, timestamp, duration, cached, VersionMap(outputs)
+        history[name] = NodeExecution(name, *versions, step)
+    return history
+
+
+def _plain(field: Any) -> Any:
+    if not isinstance(field, Mapping):
+        return field
+    return {
+        name: tuple(map(_plain_pending, part)) if isinstance(part, tuple) else part
+        for name, part in field.items()
+    }
+
+
+def _plain_pending(pending: tuple[Any, ...] | str) -> tuple[Any, ...] | str:
+    if isinstance(pending, str):
+        return pending
+    return tuple(dict(part) if isinstance(part, Mapping) else part for part in pending)
 
 
 STOPPED = b"clew:stopped"

@@ -16,7 +16,7 @@ import msgspec
 
 from clew.errors import ClassChangedError
 from clew.graph_warnings import warn
-from clew.state.registry import RegisteredType, build, lost_message, newest_entries, own_entry
+from clew.state.registry import RegisteredType, build, lost_message, newest_entries, origin_of, own_entry
 from clew.state.stored_object import StoredObject
 
 
@@ -70,7 +70,7 @@ class _Renewal:
             parts = entry.encode(value)
         except Exception:  # it cannot be taken apart, so it stays as it is
             return value
-        newest = self._newest.get(f"{entry.cls.__module__}:{entry.cls.__qualname__}", entry)
+        newest = self._newest.get(origin_of(entry.cls), entry)
         fields = self.renewed(parts)
         if newest.cls is entry.cls and fields is parts:
             return value

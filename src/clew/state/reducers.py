@@ -61,20 +61,16 @@ def append(current: Sequence[T], update: T) -> list[T]:
     return [*current, update]
 
 
-def fold(reducer: Reducer | None, current: Any, updates: Sequence[Any]) -> Any:
-    """Apply ``updates`` to ``current`` in order.
+def fold(reducer: Reducer, current: Any, updates: Sequence[Any]) -> Any:
+    """Apply ``updates`` to ``current`` in order, after `since_overwrite`: none of them is an `Overwrite`.
 
-    The result equals calling the reducer once per update. Without a reducer the last update is the result. Updates
-    before the last `Overwrite` are ignored.
+    The result equals calling the reducer once per update.
 
-    >>> fold(append, ["a"], ["b", Overwrite([]), "c", "d"])
+    >>> fold(append, *since_overwrite(["a"], ["b", Overwrite([]), "c", "d"]))
     ['c', 'd']
     """
-    current, updates = since_overwrite(current, updates)
     if not updates:
         return current
-    if reducer is None:
-        return updates[-1]
     if len(updates) > 1:
         if reducer is append:
             return [*current, *updates]

@@ -12,6 +12,8 @@ Rules:
   instances of the newest. The newest is the one that its module has now; for a class inside a function, it is the last
   one that was registered or stored. A newer definition keeps the name, aliases and functions of the older one unless
   it is registered with others.
+- A class of a script that runs as ``__main__`` has the name of the module that others would import
+  (``module_names``), so that a worker reads what the script stored.
 - Registering a class under another name makes that its name for writing; the old name can still be read.
 - An alias takes precedence over a class of the same name.
 - Names that begin with ``clew:`` are reserved for Clew.
@@ -26,6 +28,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from clew.errors import ClassChangedError, DefinitionError
+from clew.module_names import stored_module_name
 from clew.state.class_kinds import Functions, MissingFields, given, kind_of
 
 C = TypeVar("C", bound=type)
@@ -112,9 +115,9 @@ def register_type(
     if (encode is None) is not (decode is None):
         raise DefinitionError(f"register_type({cls.__name__}) needs both encode and decode, or neither")
     others = _checked_aliases(cls, aliases)
-    older = _by_origin.get(_origin(cls))
+    older = _by_origin.get(origin_of(cls))
     if name is None:
-        name = _origin(cls) if older is None else older.name
+        name = origin_of(cls) if older is None else older.name
     elif type(name) is str and name.startswith(OWN) and not cls.__module__.startswith("clew."):
         raise DefinitionError(
             f"register_type({cls.__name__}): names with {OWN!r} are reserved; give another name"
@@ -127,10 +130,10 @@ def register_type(
         *((_by_alias, alias) for alias in others),
     ):
         held = table.get(key)
-        if held is not None and _origin(held.cls) != _origin(cls):
+        if held is not None and origin_of(held.cls) != origin_of(cls):
             raise DefinitionError(
-                f"the name {key!r} already stands for {_origin(held.cls)}; "
-                f"give {_origin(cls)} another with register_type(..., name=...)"
+                f"the name {key!r} is already registered for {origin_of(held.cls)}; "
+                f"give {origin_of(cls)} another name with register_type(..., name=...)"
             )
     functions = None if encode is None or decode is None else given(encode, decode)
     _enter(_entry(cls, name, older, functions, others, upgrade))
@@ -164,7 +167,7 @@ def newest_entries() -> dict[str, RegisteredType]:
     found: dict[str, RegisteredType] = {}
     for entry in list(_by_class.values()):
         if not entry.name.startswith(OWN):
-            origin = _origin(entry.cls)
+            origin = origin_of(entry.cls)
             newest = _by_origin[origin] if entry.is_given else entry_named(entry.name) or entry
             if newest.cls is not entry.cls:
                 found[origin] = newest
@@ -173,7 +176,7 @@ def newest_entries() -> dict[str, RegisteredType]:
 
 def own_entry(cls: type) -> RegisteredType | None:
     """Return the entry of a class; for an older definition that was never registered, one that is not kept."""
-    found, older = _by_class.get(cls), _by_origin.get(_origin(cls))
+    found, older = _by_class.get(cls), _by_origin.get(origin_of(cls))
     if found is not None or older is None or not (older.is_given or is_storable_kind(cls)):
         return found
     return _entry(cls, older.name, older, None, (), None)
@@ -262,8 +265,8 @@ def _entry(
         kind = kind_of(cls)
         if kind is None:
             raise DefinitionError(
-                f"how to store a {cls.__name__} is not known: it is not a dataclass, enum, named tuple, "
-                f"msgspec struct or pydantic model; give register_type({cls.__name__}, encode=..., decode=...)"
+                f"{cls.__name__} cannot be stored: it is not a dataclass, enum, named tuple, msgspec struct or "
+                f"pydantic model; give register_type({cls.__name__}, encode=..., decode=...)"
             )
         functions = kind(cls)
     if older is not None:
@@ -272,7 +275,7 @@ def _entry(
 
 
 def _enter(entry: RegisteredType) -> None:
-    _by_class[entry.cls] = _by_name[entry.name] = _by_origin[_origin(entry.cls)] = entry
+    _by_class[entry.cls] = _by_name[entry.name] = _by_origin[origin_of(entry.cls)] = entry
     for alias in entry.aliases:
         _by_alias[alias] = entry
 
@@ -295,12 +298,13 @@ def _dotted(name: str) -> str:
     return name.replace(":", ".")
 
 
-def _origin(cls: type) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
+def origin_of(cls: type) -> str:
+    """Return ``module:qualname``; a script has the name by which others import it."""
+    return f"{stored_module_name(cls.__module__)}:{cls.__qualname__}"
 
 
 def _shown(entry: RegisteredType) -> str:
-    return f"the class {_origin(entry.cls)}"
+    return f"the class {origin_of(entry.cls)}"
 
 
 def _defined(cls: type) -> type | None:
@@ -308,4 +312,4 @@ def _defined(cls: type) -> type | None:
     place: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         place = getattr(place, "__dict__", {}).get(name)
-    return place if isinstance(place, type) and _origin(place) == _origin(cls) else None
+    return place if isinstance(place, type) and origin_of(place) == origin_of(cls) else None

@@ -4,8 +4,8 @@ A form is an object with one key, the tag: ``{"$decimal": "1.50"}``. This module
 other values; containers and classes are in ``encoding`` and ``decoding``.
 
 A form contains everything that code can see of the value (the fold of a time, the name of a time zone, the zeros of a
-decimal). It does not depend on the platform, the locale or the decimal context. ``pathlib`` and ``zoneinfo`` are
-imported only when they are needed.
+decimal); a fixed offset of pydantic is stored as ``datetime.timezone``. It does not depend on the platform, the locale
+or the decimal context. ``pathlib`` and ``zoneinfo`` are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def from_base64(payload: Any) -> bytes:
 def _moment(moment: Any) -> Any:
     """Return a datetime or time as ISO 8601 if that is complete, else as [ISO 8601, time zone, fold]."""
     zone = moment.tzinfo
+    if zone is not None and type(zone) is not timezone:
+        zone = _plain_zone(zone)
     if not moment.fold and (zone is None or (type(zone) is timezone and not _zone_name(zone))):
         return moment.isoformat()
     return [moment.replace(tzinfo=None, fold=0).isoformat(), zone_tree(zone), moment.fold]
@@ -99,6 +101,13 @@ def _zone_name(zone: timezone) -> tuple[str, ...]:
     """Return the name of a fixed offset, if it has one."""
     _, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
     return tuple(name)
+
+
+def _plain_zone(zone: tzinfo) -> tzinfo:
+    """Return pydantic's fixed offset, which it gives to each datetime that it parses, as one of Python."""
+    core = sys.modules.get("pydantic_core")
+    is_core = core is not None and type(zone) is getattr(core, "TzInfo", None)
+    return timezone(zone.utcoffset(None) or timedelta()) if is_core else zone
 
 
 def zone_tree(zone: tzinfo | None) -> Any:
@@ -211,6 +220,9 @@ def late_writer(cls: type) -> tuple[str, Callable[[Any], Any]] | None:
     zoneinfo = sys.modules.get("zoneinfo")
     if zoneinfo is not None and cls is zoneinfo.ZoneInfo:
         return "$zoneinfo", _zone_key
+    core = sys.modules.get("pydantic_core")
+    if core is not None and cls is getattr(core, "TzInfo", None):
+        return "$timezone", lambda zone: zone_tree(_plain_zone(zone))["$timezone"]
     pathlib = sys.modules.get("pathlib")
     if pathlib is None:
         return None

@@ -5,7 +5,7 @@
 Rules:
 
 - The reducer of a field is the first callable in its ``Annotated`` metadata that takes two positional arguments.
-  Classes, constraints and other metadata are not reducers.
+  Classes, constraints and other metadata are not reducers. A reducer inside a union, and an async one, is an error.
 - ``Field.default()`` is evaluated on each call. A reduced field without a default starts with the empty value of its
   type.
 - Fields have their own names; aliases are only for serialization. A name that is not declared is an error.
@@ -14,6 +14,7 @@ Rules:
   classes, is not validated.
 - Pydantic's field validators run, but see no other field. Its model validators do not run: they need a complete model,
   and a state may be incomplete during a run. A state that is passed as an instance has been through them.
+- An instance of a pydantic model is taken as it is, as in pydantic (``revalidate_instances``): its validators have run.
 - An update for a reducer is validated against the field's bare type. Constraints (a minimum length, a maximum value)
   and field validators apply to whole values: inputs, and the value of an `Overwrite`.
 """
@@ -25,12 +26,22 @@ import types
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from clew.errors import GraphError, StateError, UnknownValueError
-from clew.state.annotations import NOTHING, empty_value, find_reducer, item_type, unwrap
+from clew.state.annotations import (
+    NOTHING,
+    empty_value,
+    find_reducer,
+    hidden_reducer,
+    is_async,
+    item_type,
+    unwrap,
+    with_arguments,
+)
 from clew.state.reducers import Overwrite, Reducer, append, merge
 from clew.state.schema_kinds import KINDS, Check, Make, SchemaKind, shown, unchanged
+from clew.state.valid_values import ValidValues
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Field:
 class StateSchema:
     """The declared values of a state. Made by `read_schema`."""
 
-    def __init__(self, cls: type, kind: SchemaKind) -> None:
+    def __init__(self, cls: type, kind: SchemaKind, arguments: tuple[Any, ...] = ()) -> None:
         self.cls = cls
         self.validates = kind.check is not None
         self.is_mapping = kind.view is None  # a TypedDict
@@ -55,9 +66,11 @@ class StateSchema:
         self._metadata: dict[str, tuple[Any, ...]] = {}
         self._checks: dict[tuple[str, bool], Check] = {}
         fields = {}
+        known = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
         for name, annotation, default in kind.declared(cls):
-            bare, metadata = unwrap(annotation)
+            bare, metadata = unwrap(with_arguments(annotation, known) if known else annotation)
             reducer = find_reducer(metadata)
+            _check_reducer(f"the field {name!r} of {cls.__name__}", bare, reducer)
             start = default or _start_of(partial(_starting_value, cls.__name__, name, bare, reducer))
             fields[name] = Field(name, bare, reducer, default is not None, start)
             self._metadata[name] = metadata
@@ -115,18 +128,23 @@ class StateSchema:
         """
         return self._make(values)
 
+    def rules(self, name: str) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:
+        """Return what decides how a field is validated: its bare type, its metadata, and the rules of its class."""
+        return self.fields[name].type, self._metadata[name], self._kind.rules(self.cls, name)
+
     def given(self, state: Any) -> dict[str, Any]:
         """Return the values of an instance without defaults, which `defaults` adds.
 
-        pydantic knows which fields were set. For other classes, a value that equals the default of its field counts as
-        the default.
+        pydantic knows which fields were set, and has validated them (`ValidValues`). For other classes, a value that
+        equals the default of its field counts as the default.
         """
         values = self.dump(state)
         was_set = getattr(state, "model_fields_set", None)
         if was_set is not None:
-            return {
+            given = {
                 name: value for name, value in values.items() if name in was_set or name not in self.fields
             }
+            return ValidValues(given) if self._kind.is_valid(state) else given
         return {name: value for name, value in values.items() if not self._is_default(name, value)}
 
     def _is_default(self, name: str, value: Any) -> bool:
@@ -183,27 +201,54 @@ _DESCRIBED = SchemaKind("description", lambda cls: False, lambda cls: iter(()))
 
 
 def read_schema(cls: type) -> StateSchema:
-    """The schema of a TypedDict, dataclass, pydantic v2 model or msgspec struct; `GraphError` for others."""
+    """The schema of a TypedDict, dataclass, pydantic v2 model or msgspec struct; `GraphError` for others.
+
+    A generic class may have arguments: ``Page[int]``.
+    """
+    origin = get_origin(cls)
+    if isinstance(origin, type) and _kind_of(origin) is not None:
+        return _read(origin, get_args(cls))
     if not isinstance(cls, type):
         raise GraphError(f"a state schema is a class; got {shown(cls)}")
     return _read(cls)
 
 
+def _kind_of(cls: type) -> SchemaKind | None:
+    return next((kind for kind in KINDS if kind.recognises(cls)), None)
+
+
 @lru_cache(maxsize=256)  # a view is pickled as class and values, and finds its schema again here
-def _read(cls: type) -> StateSchema:
-    kind = next((kind for kind in KINDS if kind.recognises(cls)), None)
+def _read(cls: type, arguments: tuple[Any, ...] = ()) -> StateSchema:
+    kind = _kind_of(cls)
     if kind is None:
         raise GraphError(
             f"{cls.__name__} cannot be a state schema: use a TypedDict, a dataclass, a pydantic v2 model"
             " or a msgspec.Struct"
         )
     try:
-        return StateSchema(cls, kind)
+        return StateSchema(cls, kind, arguments)
     except NameError as error:
         raise GraphError(
             f"an annotation of the state schema {cls.__name__} cannot be resolved ({error}): define or import"
             " it in the module of the class, outside of functions and of `if TYPE_CHECKING`"
         ) from error
+
+
+def _check_reducer(field: str, bare: Any, reducer: Reducer | None) -> None:
+    """Raise `GraphError` for a reducer that would not be called, or whose result nothing would await."""
+    hidden = hidden_reducer(bare) if reducer is None else None
+    if hidden is not None:
+        name = getattr(hidden, "__name__", "reducer")
+        raise GraphError(
+            f"{field} declares the reducer {name} for a member of a union, where it would not be called; write"
+            f" Annotated[T, {name}], which starts with an empty T, or Annotated[T | None, {name}] for a reducer"
+            " that accepts None"
+        )
+    if reducer is not None and is_async(reducer):
+        raise GraphError(
+            f"{field} has an async reducer; a reducer is called when a step is committed, and nothing awaits it:"
+            " make it a plain function, and await in a node"
+        )
 
 
 def _start_of(first: Callable[[], Any]) -> Callable[[], Any]:

@@ -30,6 +30,10 @@ class SchemaKind(NamedTuple):
     view: Callable[[type, tuple[str, ...]], Make] | None = None  # read-only subclass, field names
     # class, field, bare type, metadata, and whether the values are whole or updates
     check: Callable[[type, str, Any, tuple[Any, ...], bool], Check] | None = None
+    # class, field: what else decides how a value is validated
+    rules: Callable[[type, str], Mapping[str, Any]] = lambda cls, name: {}
+    # whether an instance has been validated
+    is_valid: Callable[[Any], bool] = lambda instance: False
 
 
 def unchanged(value: Any) -> Any:
@@ -151,7 +155,7 @@ def _pydantic_fields(cls: Any) -> Declared:
     for name, info in cls.model_fields.items():
         if getattr(info, "default_factory_takes_validated_data", False):
             raise GraphError(
-                f"the default of {name!r} in {cls.__name__} is made from other fields: compute it in a node"
+                f"the default of {name!r} in {cls.__name__} depends on other fields; compute it in a node"
             )
         default = None if info.is_required() else partial(info.get_default, call_default_factory=True)
         yield name, _described(info.annotation, tuple(info.metadata)), default
@@ -189,10 +193,9 @@ def _pydantic_check(cls: Any, name: str, bare: Any, metadata: tuple[Any, ...], w
         discriminator = cls.model_fields[name].discriminator
         if discriminator is not None:
             metadata = (*metadata, pydantic.Field(discriminator=discriminator))
-        for key, validator in cls.__pydantic_decorators__.field_validators.items():
-            if name in validator.info.fields or "*" in validator.info.fields:
-                mark = pydantic.field_validator(name, mode=validator.info.mode)
-                validators[key] = mark(staticmethod(validator.func))
+        for key, validator in _validators(cls, name):
+            mark = pydantic.field_validator(name, mode=validator.info.mode)
+            validators[key] = mark(staticmethod(validator.func))
     model = pydantic.create_model(
         cls.__name__,
         __config__={**cls.model_config, "alias_generator": None},
@@ -211,6 +214,28 @@ def _pydantic_check(cls: Any, name: str, bare: Any, metadata: tuple[Any, ...], w
     return check
 
 
+def _validators(cls: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the field validators of a field."""
+    for key, validator in cls.__pydantic_decorators__.field_validators.items():
+        if name in validator.info.fields or "*" in validator.info.fields:
+            yield key, validator
+
+
+def _pydantic_rules(cls: Any, name: str) -> Mapping[str, Any]:
+    # a validator is bound to the class, of which only the function matters here
+    validators = [(v.info.mode, getattr(v.func, "__func__", v.func)) for _, v in _validators(cls, name)]
+    discriminator = cls.model_fields[name].discriminator
+    return {
+        "config": dict(cls.model_config),
+        "discriminator": discriminator,
+        "validators": tuple(validators),
+    }
+
+
+def _is_valid_model(instance: Any) -> bool:
+    return bool(instance.model_config.get("revalidate_instances", "never") == "never")
+
+
 def _explain(problem: Mapping[str, Any]) -> str:
     name, *inside = problem["loc"]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inside)
@@ -219,7 +244,11 @@ def _explain(problem: Mapping[str, Any]) -> str:
 
 KINDS = (
     SchemaKind("TypedDict", _is_typed_dict, _typed_dict_fields),
-    SchemaKind("pydantic model", _is_pydantic, _pydantic_fields, _pydantic_view, _pydantic_check),
+    SchemaKind(
+        *("pydantic model", _is_pydantic, _pydantic_fields, _pydantic_view, _pydantic_check),
+        rules=_pydantic_rules,
+        is_valid=_is_valid_model,
+    ),
     SchemaKind(
         "struct", lambda cls: issubclass(cls, msgspec.Struct), _struct_fields, _struct_view, _struct_check
     ),

@@ -22,6 +22,10 @@ Rules:
 - Separate content is represented by its digest. In a value that is stored separately as ``json``, the order of dicts
   affects the digest.
 - Text keys of dicts are not leaves: they are never stored separately.
+
+The packed form of a value is its stored form and its large contents in one piece of bytes. It is for data outside of
+runs, such as the records of a dependency graph, which have no table of blobs. A value without large contents is its
+stored form alone.
 """
 
 from __future__ import annotations
@@ -29,8 +33,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from clew.errors import DecodeError, EncodeError
-from clew.state.codec import NO_ROOM_TO_READ, encode, has_forms, parsed
+from clew.state.codec import NO_ROOM_TO_READ, decode, encode, has_forms, parsed
 from clew.state.encoding import (
     LARGE,
     NO_ROOM,
@@ -130,3 +136,63 @@ def _is_itself(key: Any, value: Any) -> bool:
     if kind is str:
         return len(value) <= _SHORT and value.isascii()
     return value is None or kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
+
+
+_JSON_APART = b'{"$blob":["json",'
+_MARK = b"\x00"  # no JSON starts with it
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(tuple[bytes, dict[str, memoryview]]).decode
+
+
+def packed(value: Any, *, at: str = "value") -> bytes:
+    """Return the packed form of a value. Raises EncodeError if it has no encoding."""
+    return b"".join(packed_parts(value, at=at))
+
+
+def packed_parts(value: Any, *, at: str = "value") -> list[bytes]:
+    """Return the packed form of a value in parts, so that large contents are copied only once, when they are joined."""
+    blobs: dict[str, bytes] = {}
+    stored = stored_value(value, at=at, blobs=blobs)
+    if not blobs:
+        return [stored]
+    # The MessagePack of a pair: the stored form, and a dict of the contents.
+    parts = [_MARK + b"\x92" + _pack(stored) + b"\xdf" + len(blobs).to_bytes(4, "big")]
+    for digest, content in blobs.items():
+        parts += (_pack(digest) + bytes_header(len(content), at=at), content)
+    return parts
+
+
+def bytes_header(size: int, *, at: str = "value") -> bytes:
+    """Return what precedes bytes of this size in MessagePack."""
+    if size >= 1 << 32:
+        raise EncodeError(f"{at}: a value of {size:,} bytes cannot be stored in one row; divide it")
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
+def unpacked(data: bytes) -> Any:
+    """Return the value of a packed form."""
+    if data[:1] != _MARK:
+        return decode(data)
+    stored, blobs = _parts(data)
+    return decode(stored, blob=lambda digest: bytes(blobs[digest]))
+
+
+def stored_part(data: bytes) -> bytes:
+    """Return the stored form in a packed form, without large contents."""
+    return _parts(data)[0] if data[:1] == _MARK else data
+
+
+def canonical_part(data: bytes) -> bytes:
+    """Return the canonical form of a packed form, with the digests of large contents in their place."""
+    stored = stored_part(data)
+    if stored.startswith(_JSON_APART):
+        _, name = msgspec.json.decode(stored)["$blob"]
+        stored = bytes(_parts(data)[1][name])
+    return canonical(stored)
+
+
+def _parts(data: bytes) -> tuple[bytes, dict[str, memoryview]]:
+    try:
+        return _unpack(memoryview(data)[1:])
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise DecodeError(f"these bytes are not a packed value: {error}") from error

@@ -67,7 +67,7 @@ def _parts(container: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StoredObject:
-    """A stored instance of a class that this process does not build."""
+    """A stored instance whose class this process cannot build."""
 
     name: str
     """The name of the class in stored data: ``module:qualname``, or the name that it was registered under."""

@@ -9,7 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clew.stores.memory.store import MemoryStore
-from clew.stores.protocol import LogEntry, Owner, RunRow, Statement, Store, ThreadMove, WouldWait
+from clew.stores.protocol import (
+    LogEntry,
+    Message,
+    Owner,
+    PatientStore,
+    QueueCount,
+    QueueEntry,
+    QueueListener,
+    RunRow,
+    Statement,
+    Store,
+    TakenRun,
+    ThreadMove,
+    WakingStore,
+    WorkerRow,
+    WouldWait,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres.store import PostgresStore
@@ -18,13 +34,21 @@ if TYPE_CHECKING:
 __all__ = [
     "LogEntry",
     "MemoryStore",
+    "Message",
     "Owner",
+    "PatientStore",
     "PostgresStore",
+    "QueueCount",
+    "QueueEntry",
+    "QueueListener",
     "RunRow",
     "SQLiteStore",
     "Statement",
     "Store",
+    "TakenRun",
     "ThreadMove",
+    "WakingStore",
+    "WorkerRow",
     "WouldWait",
 ]
 

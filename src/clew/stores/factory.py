@@ -62,8 +62,43 @@ def _within(store: Any, name: str) -> KeyValueTable:
     )
 
 
-def open_store(address: str | os.PathLike[str], *, create: bool = True) -> Store:
-    """Open the store at a URL or path. Without `create`, raise StoreError if it does not exist."""
+def table_names(store: Any) -> list[str]:
+    """Return the names of the key-value tables in a store, sorted; nothing is created."""
+    from clew.stores.memory.store import MemoryStore
+
+    if isinstance(store, MemoryStore):
+        from clew.stores.memory.kv import names_of
+
+        return sorted(names_of(store))
+    from clew.stores.sqlite.store import SQLiteStore
+
+    if isinstance(store, SQLiteStore):
+        from clew.stores.sqlite.kv import names_in
+
+        return names_in(store)
+    from clew.stores.postgres.store import PostgresStore
+
+    if isinstance(store, PostgresStore):
+        from clew.stores.postgres.kv import names_on
+
+        return names_on(store._link)
+    return []
+
+
+def without_password(address: str) -> str:
+    """Return the address of a store without a password: it is shown in commands and errors."""
+    if "://" not in address:
+        return address
+    scheme, _, rest = address.partition("://")
+    user, at, place = rest.rpartition("@")
+    place, _, options = place.partition("?")
+    kept = "&".join(each for each in options.split("&") if not each.startswith("password="))
+    return f"{scheme}://{user.partition(':')[0]}{at}{place}{'?' if kept else ''}{kept}"
+
+
+def open_store(address: str | os.PathLike[str], *, create: bool = True, connections: int = 8) -> Store:
+    """Open the store at a URL or path. Without `create`, raise StoreError if it does not exist. A server is used with
+    up to a number of `connections`."""
     text = os.fspath(address)
     if text.startswith(("postgresql://", "postgres://")):
         try:
@@ -72,9 +107,9 @@ def open_store(address: str | os.PathLike[str], *, create: bool = True) -> Store
             raise StoreError(
                 f"PostgreSQL needs a driver, and {error.name!r} is not installed; pip install 'clew[postgres]'"
             ) from error
-        return PostgresStore(text)
+        return PostgresStore(text, pool_size=connections)
     if "://" in text:
-        raise StoreError(f"{text!r} is not a store URL; give a file or postgresql://...")
+        raise StoreError(f"{without_password(text)!r} is not a store URL; give a file or postgresql://...")
     from clew.stores import SQLiteStore
 
     if not create and not Path(text).is_file():

@@ -20,10 +20,11 @@ from typing import Any, Protocol
 
 from clew.errors import StoreError
 
-FORMAT = 2  # of the database tables
+FORMAT = 3  # of the database tables; format 2 has no values in files
 PAGE = 512  # rows that a scan reads at a time
 
-Change = tuple[str, bytes | None]
+Content = bytes | list[bytes]  # large ones come in parts, so that they need not be copied into one
+Change = tuple[str, Content | None]
 
 
 class KeyValueTable(Protocol):
@@ -43,7 +44,8 @@ class KeyValueTable(Protocol):
         """Yield the keys that start with `prefix` and their bytes, in order: those above `after`, at most `limit`.
 
         `after` skips the keys up to and including it; `limit` is the largest number of keys. A damaged value raises
-        StoreCorruptError; with ``check=False`` it is returned as it is stored.
+        StoreCorruptError; with ``check=False`` it is returned as it is stored, and a value that has its own file is
+        not read: its bytes are empty.
         """
 
     def count(self, prefix: str = "") -> int:
@@ -53,10 +55,15 @@ class KeyValueTable(Protocol):
         """Return the version of the table: a number that changes with each write."""
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Set keys to bytes, or delete them (None), atomically; return the new version."""
+        """Set keys to bytes (or parts of them), or delete them (None), atomically; return the new version."""
 
     def close(self) -> None:
         """Release all resources. Closing twice is not an error."""
+
+
+def joined(content: Content) -> bytes:
+    """Return the bytes of a content."""
+    return b"".join(content) if isinstance(content, list) else bytes(content)
 
 
 def check_key(key: str) -> None:
@@ -83,8 +90,8 @@ def behind(prefix: str) -> str | None:
     return kept[:-1] + chr(0xE000 if code == 0xD800 else code)  # skip the surrogates
 
 
-def in_pages(page: Any, prefix: str, after: str | None, limit: int | None) -> Iterator[tuple[str, bytes]]:
-    """Yield rows page by page, read by ``page(start, is_inclusive, end, count)``."""
+def in_pages(page: Any, prefix: str, after: str | None, limit: int | None) -> Iterator[Any]:
+    """Yield rows page by page, read by ``page(start, is_inclusive, end, count)``. A row starts with its key."""
     check_key(prefix)
     end = behind(prefix)
     start, inclusive = prefix, True
@@ -120,3 +127,8 @@ def older(where: object) -> str:
 def damaged(name: str, where: object, key: str) -> str:
     """Return the message of StoreCorruptError."""
     return f"table {name!r} in {where}: the value of {key!r} is damaged: checksum mismatch"
+
+
+def lost(name: str, where: object, key: str, file: str) -> str:
+    """Return the message of StoreCorruptError for a value whose file does not exist."""
+    return f"table {name!r} in {where}: the value of {key!r} is lost; restore the file {file}"

@@ -46,10 +46,18 @@ def owned(run_id: str, owner: str, expires_in: float) -> str:
     )
 
 
-def replaced(run_id: str, path: object) -> str:
+def declared_dead(owner: str) -> str:
+    """Return the message of OwnerDeadError."""
+    return (
+        f"{owner} did not renew its lease in time and was declared dead, so it has lost its runs; other processes can "
+        f"resume them"
+    )
+
+
+def replaced(what: str, path: object) -> str:
     """Return the message of UnknownRunError if the file of the store was replaced."""
     return (
-        f"run {run_id!r} is gone: {path} was removed or replaced while this store had it open; close the store and "
+        f"{what} is gone: {path} was removed or replaced while this store had it open; close the store and "
         f"open it again"
     )
 

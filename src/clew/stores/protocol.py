@@ -9,11 +9,21 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
 - An append passes the fence that `claim` returned; a run that was never claimed has the fence 0. A later claim makes
   earlier fences stale: an append with a stale fence raises `RunOwnedError` and writes nothing. Of two concurrent
   claims one wins. A fence is valid for one run only, even if the run is deleted and its id is used again.
-- A run can be claimed from a living owner only after its lease has expired, and from a dead owner immediately, if the
-  store can detect that. An owner is a name; it may claim its own run again. After a release the fence stays valid until
-  the next claim.
+- An owner is a name that is never used again, with one lease for all of its runs. Creating or claiming a run registers
+  its owner, and renews the lease if less than half of it is left. `renew` and `retire` concern the owner, not a run.
+- A run can be claimed if it was released, or if its owner is dead. An owner is dead once it is declared dead: because
+  its lease has expired, or immediately, if the store can detect that its process has ended. A claim declares that of
+  the owner of its run, `expire` of all owners. Until then an owner can renew an expired lease; afterwards it can
+  neither renew nor claim: that raises `OwnerDeadError`. Its fences stay valid until the next claim, as after a release.
+- The owner of a run cannot claim it again, except with the token of its claim: a claim whose outcome is unknown is
+  repeated. Tokens are unique.
+- A child belongs to the owner of the outermost run. Its own claims only raise its fence and tell the token: whoever
+  claims a child succeeds.
+- Messages to a run are numbered in the order of their commits and received once, by the append that logs them. An id
+  is one message, also if sent again. Messages are deleted with their run.
+- The queue and the pages of `page` have their own rules: `clew.stores.queue`, `clew.stores.pages`.
 - Leases are measured by one clock that all users of the store share: the clock of the server, or of the machine since
-  boot. Callers pass no times. An owner that renews its lease in time keeps its run, regardless of wall clocks. A lease
+  boot. Callers pass no times. An owner that renews its lease in time keeps its runs, regardless of wall clocks. A lease
   of 0 seconds has expired.
 - Large contents are stored once, by digest (hex SHA-256), as long as a run that references them exists.
 - An update that releases a run stores a census of its log in its row. It is valid until the next such update.
@@ -23,27 +33,26 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
   are concurrent, one of them fails.
 - An unknown run id raises `UnknownRunError`, except in `release`, which callers use to clean up.
 - Returned objects do not change later. All methods are safe to call from several threads.
-- Ids, kinds and paths are text of any length. A store raises `StoreError` for text that it cannot store exactly (NUL,
-  lone surrogates).
+- Ids, kinds and paths are text of any length; owners and tokens have at most 200 characters. A store raises
+  `StoreError` for text that it cannot store exactly (NUL, lone surrogates).
 
-`encodes` tells whether bodies are bytes. The memory store stores arbitrary objects.
-
-Three abilities are optional. A store may delay waiting for the disk (`defers`, `sync`), it may offer access that never
-waits (`at_once`), and it may tell cheaply whether a run has changed (`change_mark`). A class that inherits from `Store`
-has the answers of a store that does none of this.
+`encodes` tells whether bodies are bytes. The memory store stores arbitrary objects. Three abilities are optional: a
+store may delay waiting for the disk (`defers`, `sync`), it may offer access that never waits (`at_once`), and it may
+tell cheaply whether a run has changed (`change_mark`). A class that inherits from `Store` has none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 import msgspec
+
+from clew.error_text import line_of
 
 OWN_STEP = "step"
 """The only kind that stores know: an entry of this kind with the path "" is a step of the run itself. These are most of
 a log and are read by ranges of `n`, so a store may store them separately."""
-
 
 LAST = 1 << 62
 """Larger than the n of any entry."""
@@ -97,6 +106,15 @@ class RunRow(msgspec.Struct):
     failures: tuple[Any, ...] = ()  # after reading: why and where it failed
     child_of: str | None = None  # the run in which a node started this one
     place: str = ""  # where in that run: the path of the item, "!" and the number of the call
+    attributes: Mapping[str, str] = {}  # given by the user, to find it
+    queue: str = ""  # the queue into which it was last put; it stays when the run ends
+
+    def __repr__(self) -> str:
+        """Return the parts that a person looks for, without stored bytes."""
+        of = f" of {self.graph!r}" if self.graph else ""
+        failed = f", {line_of(self.error)}" if isinstance(self.error, BaseException) else ""
+        text = f"<RunRow {self.run_id!r}{of}: {self.status}{failed}>"
+        return text if len(text) <= 300 else f"{text[:296]}...>"
 
 
 class ThreadMove(msgspec.Struct, frozen=True):
@@ -106,17 +124,77 @@ class ThreadMove(msgspec.Struct, frozen=True):
     expected: str | None = None
 
 
+class QueueEntry(msgspec.Struct, frozen=True):
+    """The place of a run in a queue. The lowest priority number goes first."""
+
+    queue: str = "default"  # at most 200 characters
+    priority: int = 0  # 32 bits, signed
+    due: float | None = None  # seconds since the epoch; None: at once
+
+
+class TakenRun(msgspec.Struct, frozen=True):
+    """A run that `Store.take` has claimed."""
+
+    row: RunRow
+    fence: int
+    tries: int  # takes in a row, with this one, between which the run committed nothing
+    is_new: bool  # nothing was ever committed: the log is empty
+
+
+class QueueCount(msgspec.Struct, frozen=True):
+    """The number of entries in a queue."""
+
+    queue: str
+    ready: int
+    later: int  # due later
+    taken: int
+    oldest: float | None  # seconds for which the oldest ready run has waited
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message to a run. `body` is bytes if the store encodes."""
+
+    n: int  # numbers the messages of the run, from 1
+    id: str  # unique for the run, chosen by the sender; at most 200 characters
+    kind: str  # answer, signal or cancel
+    body: Any
+
+
+class LogEnd(msgspec.Struct, frozen=True):
+    """The end of a run's log, as it was at one moment."""
+
+    entries: Sequence[Any]  # in the order of kind, path and n
+    counts: Mapping[tuple[str, str], int]  # of the entries of each kind and path, without the run's own steps
+    messages: Sequence[Message]  # in the inbox
+    has_children: bool
+
+
 class Owner(msgspec.Struct, frozen=True):
-    """The owner of a run and its lease. `is_alive` is False if the store has detected that the process is gone."""
+    """The owner of a run and its lease. `is_alive` is False if it was declared dead, or the store has detected that its
+    process is gone."""
 
     name: str
     expires_in: float  # seconds until the lease expires; 0 or less if it has expired
     is_alive: bool = True
+    token: str = ""  # of the claim
 
     @property
     def holds(self) -> bool:
         """Whether no other owner can claim the run now."""
         return self.is_alive and self.expires_in > 0
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """A registered owner. A store may forget it an hour after the end of its lease; then it is dead."""
+
+    owner: str
+    label: str
+    host: str
+    pid: int
+    started: float  # seconds since the epoch
+    expires_in: float  # seconds until the lease expires; 0 or less if it has expired
+    is_alive: bool = True
+    info: Mapping[str, Any] = {}  # its own description: JSON
 
 
 class CachedResult(msgspec.Struct, frozen=True):
@@ -126,8 +204,50 @@ class CachedResult(msgspec.Struct, frozen=True):
     age: float
 
 
+class QueueListener(Protocol):
+    """Wakes one worker when a run becomes ready."""
+
+    def be_idle(self, is_idle: bool) -> None:
+        """Say whether the worker waits for runs; only then it is woken."""
+
+    def close(self) -> None:
+        """Wake it no more."""
+
+
+@runtime_checkable
+class WakingStore(Protocol):
+    """A store that can wake workers. All others are polled."""
+
+    def listen(self, wake: Callable[[], None]) -> QueueListener | None:
+        """Call `wake`, from another thread, when a run may have become ready while the worker is idle. A call may be
+        missing or unnecessary, so a worker also polls. None if this store cannot do that."""
+
+
+@runtime_checkable
+class PatientStore(Protocol):
+    """A store that waits if its server is away. A worker that is stopped does not wait longer than its grace time."""
+
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Let all calls wait no longer than this for the server from now on; None: as long as usual."""
+
+
 class WouldWait(Exception):
     """An operation of `Store.at_once` would have to wait. Nothing was read or changed."""
+
+
+class PageQuery(TypedDict, total=False):
+    """What `Store.page` lists. Stores check `limit`, `cursor` and `order`."""
+
+    status: str | None
+    graph: str | None
+    attributes: Mapping[str, str]
+    text: str
+    after: float | None
+    before: float | None
+    limit: int
+    cursor: str | None
+    order: Literal["newest", "oldest"]
+    children: bool
 
 
 class Store(Protocol):
@@ -158,10 +278,10 @@ class Store(Protocol):
 
     def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
         """Return a value that differs from an earlier one if the run has changed since: its row, the steps of the run
-        itself, or its entries of these kinds. It may also differ for other reasons. It is cheap."""
-        row = self.row(run_id)
-        newest = [self.last(run_id, kind, "", LAST) for kind in (OWN_STEP, *kinds)]
-        return row.status, row.updated, self.counts(run_id), newest
+        itself, its inbox, or its entries of these kinds. It may also differ for other reasons. It is cheap."""
+        row, end = self.row(run_id), self.log_end(run_id, (), most=1)
+        newest = [self.last(run_id, kind, "", LAST) for kind in kinds]
+        return row.status, row.updated, end.counts, end.entries, newest, [each.n for each in end.messages]
 
     def create(
         self,
@@ -170,13 +290,16 @@ class Store(Protocol):
         *,
         owner: str = ...,
         lease: float = ...,
+        token: str = ...,
         entries: Sequence[Any] = ...,
         wait: bool = ...,
         thread: ThreadMove | None = ...,
+        queue: QueueEntry | None = ...,
     ) -> int:
         """Store a new run with `entries` as its log, atomically. With an `owner`, claim it and return the fence; else
-        return 0. With a `thread`, the run becomes its head. Raises RunExistsError if the id is taken, UnknownRunError
-        if the parent does not exist, ThreadMovedError if the thread has another head than expected."""
+        return 0. With a `thread`, the run becomes its head. With a `queue`, it has no owner, and its status is queued.
+        Raises RunExistsError if the id is taken, UnknownRunError if the parent does not exist, ThreadMovedError if the
+        thread has another head than expected."""
 
     def row(self, run_id: str) -> RunRow:
         """Return a run. Raises UnknownRunError if it does not exist, StoreCorruptError if its row is damaged."""
@@ -185,22 +308,103 @@ class Store(Protocol):
         """Return all runs, or those with a status, in order of creation. With `of`, return only the children of that
         run; with ``of=""`` only runs that are not children."""
 
+    def page(self, **query: Unpack[PageQuery]) -> tuple[list[RunRow], str | None]:
+        """Return up to `limit` runs, without start and codes, and the cursor of the next page or None
+        (`clew.stores.pages`). They match all that is given: a status, a graph name, attributes, a text in their id,
+        graph name or attributes, and creation times with ``after <= created < before``. Raises StoreError for an
+        invalid cursor."""
+
+    def tally(self) -> Mapping[str, int]:
+        """Count the runs that are not children, by their status."""
+
     def update(
-        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = ...
+        self,
+        run_id: str,
+        *,
+        status: str,
+        updated: float,
+        error: Any,
+        fence: int,
+        release: bool = ...,
+        due: float | None = ...,
     ) -> None:
-        """Update the row of a run. With `release`, also release the run and store a census of its log."""
+        """Update the row of a run. With `release`, also release the run and store a census of its log. The entry in the
+        queue is deleted or parked; with `release` and `due`, it is due then (`clew.stores.queue`)."""
 
-    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run and return the fence. Raises RunOwnedError if a living owner has it."""
-
-    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Extend the lease. Raises RunOwnedError if another owner has the run."""
+    def claim(self, run_id: str, owner: str, *, lease: float, token: str = ...) -> int:
+        """Become the owner of a run and return the fence. Raises RunOwnedError if a living owner has it, OwnerDeadError
+        if `owner` was declared dead."""
 
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner. Does nothing if another owner has the run."""
 
     def owner(self, run_id: str) -> Owner | None:
-        """Return the owner of a run, alive or dead; None if the run was released or never claimed."""
+        """Return the owner of a run, alive or dead; None if the run was released or never claimed. The owner of a child
+        is that of the outermost run, with the token of the child; if that run has no owner, its last one, dead."""
+
+    def register(
+        self, owner: str, *, lease: float, label: str = ..., info: Mapping[str, Any] | None = ...
+    ) -> None:
+        """Register an owner that has no run yet, or describe one that is registered, and renew its lease. Raises
+        OwnerDeadError if it was declared dead."""
+
+    def renew(self, owner: str, *, lease: float, info: Mapping[str, Any] | None = ...) -> None:
+        """Extend the lease of an owner, and with `info` replace its description. Raises OwnerDeadError if it
+        was declared dead, or is not registered."""
+
+    def retire(self, owner: str) -> None:
+        """Declare this owner dead: it has ended. Does nothing if it is not registered."""
+
+    def expire(self) -> int:
+        """Declare all owners dead whose lease has expired or whose process has ended; return how many."""
+
+    def workers(self) -> list[WorkerRow]:
+        """Return the registered owners, in the order of their names."""
+
+    def take(
+        self,
+        owner: str,
+        *,
+        structures: Collection[str],
+        queues: Collection[str],
+        limit: int,
+        lease: float,
+        token: str = ...,
+    ) -> list[TakenRun]:
+        """Claim up to `limit` ready runs from the queues, in their order (`clew.stores.queue`). Declares owners dead
+        whose lease has expired. Raises OwnerDeadError if `owner` was declared dead."""
+
+    def enqueue(
+        self,
+        run_id: str,
+        fence: int,
+        *,
+        status: str,
+        due: float | None = ...,
+        queue: str = ...,
+        priority: int | None = ...,
+    ) -> None:
+        """Release a run with a status, and make it due: now, or at `due`. Without `queue` and `priority`, it keeps
+        those that it has; a run that was never queued gets those of `QueueEntry()`."""
+
+    def queues(self) -> list[QueueCount]:
+        """Count the entries of each queue, in the order of the names. Parked entries are not counted."""
+
+    def entry(self, run_id: str) -> QueueEntry | None:
+        """Return the place of a run in its queue; None if it has none. A parked entry is due at infinity."""
+
+    def time(self) -> float:
+        """Return the time of the clock that due times are measured by, in seconds since the epoch."""
+
+    def send(self, run_id: str, message_id: str, kind: str, body: Any) -> int:
+        """Put a message into the inbox of a run, and return its number. An id that was sent before changes nothing. If
+        the run sleeps or waits in a queue, it becomes due. Raises UnknownRunError if the run does not exist."""
+
+    def inbox(self, run_id: str) -> list[Message]:
+        """Return the messages that no append has received yet, by their numbers."""
+
+    def addressed(self, run_ids: Sequence[str]) -> Collection[str]:
+        """Return those of these runs that have messages in their inboxes. Runs that do not exist have none."""
 
     def append(
         self,
@@ -212,8 +416,10 @@ class Store(Protocol):
         blobs: Mapping[str, bytes] = ...,
         statements: Sequence[Statement] = ...,
         wait: bool = ...,
+        received: Sequence[int] = ...,
     ) -> None:
-        """Add entries, remove those named in `drop`, store blobs and execute statements, atomically.
+        """Add entries, remove those named in `drop`, store blobs, execute statements and remove the messages with the
+        numbers `received`, atomically.
 
         Raises StoreError if the database rejects a statement. If all entries exist already, the statements are not
         executed again.
@@ -241,8 +447,13 @@ class Store(Protocol):
         entries whose path is in one of these ranges, given as (first, end) with the end excluded. The ranges do not
         overlap. Of the run's own steps, return those with ``after < n <= upto``."""
 
-    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
-        """Count the entries of each kind and path, but not the run's own steps, without reading their bodies."""
+    def log_end(
+        self, run_id: str, kinds: Collection[str], *, base: str = ..., most: int, counts: bool = ...
+    ) -> LogEnd:
+        """Read, at one moment, what continuing a run needs: all entries of some kinds, the last entry of the kind
+        `base` with the path "", the last steps of the run itself after the n of that entry, at most `most`, the inbox,
+        and whether the run has children. With `counts`, also count the entries, without reading their bodies. The kinds
+        contain neither `base` nor `OWN_STEP`; the base "" is no kind."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -18,18 +19,18 @@ import msgspec
 
 from clew.errors import StoreCorruptError, UnknownRunError
 from clew.stores.messages import damaged_entry, damaged_row
-from clew.stores.protocol import LogEntry, RunRow
+from clew.stores.protocol import LogEntry, Message, RunRow
 
 ROW = (
     "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, "
-    "start_digest, description, target, child_of, place, census, crc, origins.run "
+    "start_digest, description, target, child_of, place, attributes, last_queue, census, crc, origins.run "
     "FROM runs LEFT JOIN origins ON origins.run = runs.id"
 )
 """Selects the values for `read_row`."""
 
 COLUMNS = (
     "run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error, "
-    "child_of, place"
+    "child_of, place, attributes, last_queue"
 )
 """The columns of the table `runs` in the first result of `row_values`."""
 
@@ -44,15 +45,18 @@ def row_values(row: RunRow) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     seed, codes = str(row.seed), msgspec.json.encode(row.codes).decode()
     values = (row.run_id, row.status, row.created, row.updated, row.graph, seed, row.parent, row.parent_step)
     of = (row.run_id, row.graph, row.start, seed, row.created, row.parent, row.parent_step)
-    child = _child(row.child_of, row.place)
+    named = row.attributes
+    attributes = msgspec.json.encode(dict(named), order="sorted").decode() if named else "{}"
+    child = _child(row.child_of, row.place, attributes)
     crc = _row_checksum(*of, row.structure, codes, row.start_digest, row.description, row.target, *child)
     origin = row.start, codes, row.start_digest, row.description, crc
-    return (*values, row.structure, row.target, row.error, row.child_of, row.place), origin
+    more = row.structure, row.target, row.error, row.child_of, row.place, attributes, row.queue
+    return (*values, *more), origin
 
 
-def _child(child_of: str | None, place: str) -> tuple[str, ...]:
-    """Return what the checksum of a row covers if the run is a child."""
-    return () if child_of is None else (child_of, place)
+def _child(child_of: str | None, place: str, attributes: str) -> tuple[str, ...]:
+    """Return what the checksum of a row covers if the run is a child or has attributes."""
+    return (*(() if child_of is None else (child_of, place)), *(() if attributes == "{}" else (attributes,)))
 
 
 def needed_by(row: RunRow) -> list[str]:
@@ -72,8 +76,9 @@ def selection(status: str | None, of: str | None) -> tuple[str, list[str]]:
     return f"WHERE {' AND '.join(parts)}" if parts else "", values
 
 
-def read_row(found: Sequence[Any]) -> RunRow:
-    """Make a row from the values that `ROW` selects; `damage` describes any damage."""
+def read_row(found: Sequence[Any], *, is_complete: bool = True) -> RunRow:
+    """Make a row from the values that `ROW` selects; `damage` describes any damage. The checksum of an incomplete row
+    is not checked."""
     *values, census, crc, origin = found
     mistyped = ""
     for place, (name, is_valid, replacement) in enumerate(_TYPES):
@@ -82,13 +87,13 @@ def read_row(found: Sequence[Any]) -> RunRow:
             mistyped = mistyped or f"its {name} is {text}"
             values[place] = text if replacement is _TEXT_OF_VALUE else replacement
     run_id, graph, start, seed, _, created, _, parent, parent_step, _, structure, codes, *more = values
-    *more, child_of, place = more
+    *more, child_of, place, attributes, queue = more
     damage = ""
     if origin is None:
         damage = "its initial state is missing"
     else:
         try:
-            matches = crc == _row_checksum(
+            matches = not is_complete or crc == _row_checksum(
                 run_id,
                 graph,
                 start,
@@ -99,23 +104,25 @@ def read_row(found: Sequence[Any]) -> RunRow:
                 structure,
                 codes,
                 *more,
-                *_child(child_of, place),
+                *_child(child_of, place, attributes),
             )
         except UnicodeError:
             matches = False
         damage = mistyped or ("" if matches else "checksum mismatch")
     counts: dict[str, int] | None = None
+    named: dict[str, str] = {}
     try:
         values[3], values[11] = int(seed), msgspec.json.decode(codes or "{}", type=dict[str, str])
+        named = msgspec.json.decode(attributes, type=dict[str, str])
         if census is not None:
-            counts = counted(census)
+            counts = read_census(census)
     except (ValueError, TypeError, msgspec.DecodeError) as error:
         damage = damage or str(error)
         values[3], values[11] = 0, {}
     row = RunRow(*values[:12])
     row.start_digest, row.description, row.target = more
-    row.child_of, row.place = child_of, place
-    row.census = counts
+    row.child_of, row.place, row.attributes = child_of, place, named
+    row.census, row.queue = counts, queue
     row.damage = damaged_row(str(run_id), damage) if damage else ""
     return row
 
@@ -135,7 +142,7 @@ def _short(value: Any) -> str:
 
 _TEXT_OF_VALUE = object()
 
-# For each value that `ROW` selects, up to the place: its name, a check of its type, and what replaces another type.
+# For each value that `ROW` selects, up to the queue: its name, a check of its type, and what replaces other types.
 _TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
     ("id", _is_text, _TEXT_OF_VALUE),
     ("graph", _is_text, ""),
@@ -154,10 +161,12 @@ _TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
     ("target", _is_text, ""),
     ("outer run", lambda value: value is None or type(value) is str, None),
     ("place", _is_text, ""),
+    ("attributes", _is_text, "{}"),
+    ("queue", _is_text, ""),
 )
 
 
-def counted(census: str) -> dict[str, int]:
+def read_census(census: str) -> dict[str, int]:
     """Read a census."""
     return msgspec.json.decode(census, type=dict[str, int])
 
@@ -178,8 +187,13 @@ def _row_checksum(
 
 def checksum(run_id: str, kind: str, path: str, n: int, body: bytes, digest: bytes) -> int:
     """Return the checksum of an entry."""
-    name = f"{run_id}\0{kind}\0{path}\0{n}".encode(errors="surrogatepass")  # the database rejects surrogates
-    return crc32(body, crc32(digest, crc32(name))) - _SIGN
+    return crc32(body, crc32(digest, crc32(f"{n}".encode(), _name_checksum(run_id, kind, path)))) - _SIGN
+
+
+@lru_cache(256)
+def _name_checksum(run_id: str, kind: str, path: str) -> int:
+    name = f"{run_id}\0{kind}\0{path}\0"
+    return crc32(name.encode(errors="surrogatepass"))  # the database rejects surrogates
 
 
 def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
@@ -194,6 +208,11 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
             raise StoreCorruptError(damaged_entry(run_id, kind, path, n))
         entries.append(LogEntry(kind, path, n, body, digest))
     return entries
+
+
+def messages(found: Iterable[LogEntry]) -> list[Message]:
+    """Make messages from their rows, which have the columns of entries."""
+    return [Message(each.n, each.path, each.kind, each.body) for each in found]
 
 
 def problems(checks: Iterable[tuple[Callable[[str], object], str]]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
+from clew.runtime.inspection import read_result
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.writer import LogWriter
 from clew.runtime.opener import RunOpener
@@ -69,7 +70,7 @@ def swallowed(right: Any) -> Any:
         try:
             return (yield from right(self, session, broken))
         except ClewError:
-            return self._inspection.result(session.run_id)
+            return read_result(self.opener, session.run_id)
 
     return ending
 
@@ -170,10 +171,10 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         {},
         "the run is under way, and on the disk it is failed",
     ),
-    "fences are not looked at": (
+    "an owner that was declared dead renews its lease": (
         MemoryStore,
-        "_owned",
-        lambda right: lambda self, run_id, fence: self._find(run_id),
+        "renew",
+        nothing,
         "nested",
         TAKEOVER,
         "was called again, although what came of it was kept",

@@ -115,7 +115,7 @@ def test_every_operation_of_the_store_fails_somewhere() -> None:
     tried |= explored("large values and snapshots", "blocking", 1).choices
     tried |= explored("a body that catches everything", "blocking", 2).choices
     writes = {"create", "claim", "append", "update", "renew", "release"}
-    reads = {"row", "rows", "entries", "within", "counts", "find", "last", "blob"}
+    reads = {"row", "rows", "page", "entries", "within", "log_end", "find", "last", "blob"}
     assert {f"{each} refused" for each in reads | writes} <= tried
     assert {f"{each} {how}" for each in writes for how in ("unconfirmed", "and die")} <= tried
     used = {choice.removesuffix(" refused") for choice in tried if choice.endswith(" refused")}

@@ -15,7 +15,7 @@ import pytest
 
 from clew import Context, Graph, RetryPolicy, SideEffectPolicy, interrupt, node
 from clew.explore import Check, Invariant, at_end
-from clew.explore.checking.effects import counted
+from clew.explore.checking.effects import count_effects
 from clew.explore.systems import MemoryStorage
 
 AGAIN = RetryPolicy(max_attempts=2, base_delay=1.0)
@@ -33,7 +33,7 @@ def ends_into(seen: set[str]) -> Invariant:
     def look(world: Any) -> bool:
         run = world.systems["run"]
         shown = {name: system.observe().data for name, system in world.systems.items() if name != "run"}
-        made = counted(list(run.effects))
+        made = count_effects(list(run.effects))
         seen.add(
             f"{run.status} {run.digest} {type(run.error).__name__} {run.had} {sorted(shown.items())} {made}"
         )

@@ -19,11 +19,14 @@ from typing import Any
 import pytest
 
 from clew import SQLiteStore
+from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.session import Session
-from clew.runtime.inspection import RunInspection
+from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.writer import LogWriter
 from clew.runtime.opener import RunOpener
 from clew.runtime.review import retention
+from clew.runtime.stored_runs import StoredRuns
+from clew.stores.sqlite import store as sqlite_store
 from tests.explore.checking.driving.case import Case, Outside
 from tests.explore.checking.driving.drivers import Explored, explore
 from tests.explore.checking.driving.graphs import graph_of
@@ -207,7 +210,7 @@ def claiming(right: Any) -> Any:
     return forked
 
 
-MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
+MISTAKES: dict[str, tuple[Any, str, Any, str, str]] = {
     "writes are let fall": (
         LogWriter,
         "attach",
@@ -223,14 +226,14 @@ MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
         "['pay#0'] are kept, and [] have written",
     ),
     "a fork may have no parent": (
-        SQLiteStore,
-        "_number",
-        lambda right: lambda self, db, run_id: 0 if run_id == PARENT else right(self, db, run_id),
+        sqlite_store,
+        "needed_by",
+        lambda right: lambda row: [],
         "`fork`, and the parent is deleted",
         "",
     ),
     "a fork owns its parent": (
-        RunOpener,
+        DerivedRunOpener,
         "forked",
         claiming,
         "`fork`",
@@ -238,9 +241,9 @@ MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
     ),
     "a run goes by half": (SQLiteStore, "delete", half, "`delete`", "there is something left"),
     "pruning claims for nobody": (
-        RunInspection,
+        StoredRuns,
         "_remove",
-        lambda right: lambda self, run_id: retention._delete(self._store, run_id),
+        lambda right: lambda self, run_id: retention._delete(self.store, run_id, fresh_owner()),
         "`prune`",
         "without knowing",
     ),

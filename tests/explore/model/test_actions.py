@@ -24,24 +24,24 @@ async def later(world: World) -> None: ...
     "make, message",
     [
         (lambda: Action("", nothing), "name of an action"),
-        (lambda: Action("a", 7), "run must be a function"),  # type: ignore[arg-type]
+        (lambda: Action("a", 7), "run must be a function"),
         (lambda: Action("a", later), "coroutine function"),
-        (lambda: Action("a", nothing, precondition="x"), "precondition must be a function"),  # type: ignore[arg-type]
+        (lambda: Action("a", nothing, precondition="x"), "precondition must be a function"),
         (lambda: Action("a", nothing, requires="login"), "list of names"),
         (lambda: Action("a", nothing, max_calls=0), "max_calls must be an int"),
         (lambda: Action("a", nothing, weight=0), "weight must be"),
         (lambda: Invariant("", nothing), "name of an invariant"),
-        (lambda: Invariant("i", None), "check must be a function"),  # type: ignore[arg-type]
+        (lambda: Invariant("i", None), "check must be a function"),
         (lambda: Invariant("i", later), "coroutine function"),
-        (lambda: Invariant("i", nothing, severity="high"), "severity must be a Severity"),  # type: ignore[arg-type]
+        (lambda: Invariant("i", nothing, severity="high"), "severity must be a Severity"),
         (lambda: Agent(World(), [Action("a", nothing), Action("a", nothing)]), "two actions are called 'a'"),
         (lambda: Agent(World(), [Action("a", nothing, requires=["b"])]), "requires 'b'"),
-        (lambda: Agent(World(), [nothing]), "expected an Action"),  # type: ignore[list-item]
-        (lambda: Agent(World(), [], [nothing]), "expected an Invariant"),  # type: ignore[list-item]
+        (lambda: Agent(World(), [nothing]), "expected an Action"),
+        (lambda: Agent(World(), [], [nothing]), "expected an Invariant"),
         (lambda: Agent(World(), [], [Invariant("i", nothing)] * 2), "two invariants are called 'i'"),
-        (lambda: Agent(World(), [], strategy="bfs"), "expected a strategy"),  # type: ignore[arg-type]
+        (lambda: Agent(World(), [], strategy="bfs"), "expected a strategy"),
         (lambda: Agent(World(), [], max_steps=-1), "max_steps must be an int"),
-        (lambda: Agent("world", []), "world must be a World"),  # type: ignore[arg-type]
+        (lambda: Agent("world", []), "world must be a World"),
     ],
 )
 def test_invalid_definitions_are_rejected(make: Any, message: str) -> None:

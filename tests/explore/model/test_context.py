@@ -36,7 +36,7 @@ def test_a_value_without_encoding_is_rejected_and_changes_nothing(value: object)
 
 def test_a_name_is_a_string() -> None:
     with pytest.raises(DefinitionError):
-        WorldContext().set(1, 2)  # type: ignore[arg-type]
+        WorldContext().set(1, 2)
 
 
 def test_a_change_in_place_does_not_reach_a_snapshot() -> None:

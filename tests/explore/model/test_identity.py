@@ -241,7 +241,7 @@ def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> 
 def test_a_digest_is_bytes() -> None:
     class Invalid(Box):
         def observe(self) -> Observation:
-            return Observation("", 1, digest="abc")  # type: ignore[arg-type]
+            return Observation("", 1, digest="abc")
 
     with pytest.raises(DefinitionError, match=r"'box': the digest .* got str"):
         World(systems={"box": Invalid()}).observe()

@@ -56,7 +56,7 @@ def test_the_initial_state_is_checked_too() -> None:
 def test_invariants_are_checked_after_each_action_and_never_during_a_rollback() -> None:
     world, box, actions = counter(4)
     log: list[str] = []
-    box.rollback = lambda token, real=box.rollback: (log.append("rollback"), real(token))  # type: ignore[method-assign]
+    box.rollback = lambda token, real=box.rollback: (log.append("rollback"), real(token))
     spied = [
         Action(a.name, lambda world, a=a: (log.append("act"), a.run(world)), a.precondition) for a in actions
     ]
@@ -70,7 +70,7 @@ def test_invariants_are_checked_after_each_action_and_never_during_a_rollback() 
 def test_an_invariant_may_read_what_is_not_observed() -> None:
     """Invariants are checked after each action, even if it leads to a known state."""
     box = Box({"value": 0, "writes": 0})
-    box.observe = lambda: Observation("", box.value["value"])  # type: ignore[method-assign]
+    box.observe = lambda: Observation("", box.value["value"])
 
     def write(world: World) -> None:
         box.value["writes"] += 1

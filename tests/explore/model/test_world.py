@@ -242,7 +242,7 @@ def test_without_an_observation_a_rollback_that_succeeds_is_enough(pair: World, 
 
 def test_release_continues_if_a_system_fails(pair: World, failing: Failing) -> None:
     checkpoint = pair.checkpoint("here")
-    failing.release = lambda token: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    failing.release = lambda token: 1 / 0
     pair.release(checkpoint)
     assert pair.systems["c"].kept == {}
 
@@ -323,7 +323,7 @@ def test_the_path_is_unknown_after_an_action_that_raised(world: World, box: Box)
 
 def test_an_object_without_the_methods_of_a_system_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="'db' has no observe, checkpoint, rollback, is_valid, release"):
-        World(systems={"db": object()})  # type: ignore[dict-item]
+        World(systems={"db": object()})
 
 
 def test_a_string_is_not_a_list_of_names() -> None:
@@ -360,7 +360,7 @@ def test_invalid_arguments_are_rejected(world: World) -> None:
         (lambda: world.observe_and_checkpoint(None), "must be a string, got None"),
     ):
         with pytest.raises(DefinitionError, match=message):
-            rejected()  # type: ignore[no-untyped-call]
+            rejected()
 
 
 def test_an_ordering_is_any_or_lifo() -> None:

@@ -323,6 +323,13 @@ def test_an_aborted_exploration_does_not_report_untried_actions_as_never_enabled
     assert "never tried: other" in str(found)
 
 
+def test_a_long_list_of_untried_actions_is_cut() -> None:
+    actions = [Action(f"action {number}", lambda world: None) for number in range(40)]
+    found = Agent(World(context={"n": 0}), actions, max_steps=1, progress=False).explore()
+    (line,) = [each for each in str(found).splitlines() if each.startswith("never tried")]
+    assert line.endswith(" and 29 more")
+
+
 def test_an_aborted_exploration_is_an_error_for_continuous_integration(tmp_path: Path) -> None:
     aborted().save(tmp_path / "report.xml")
     suite = ElementTree.parse(tmp_path / "report.xml").getroot()

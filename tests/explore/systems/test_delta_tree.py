@@ -89,7 +89,7 @@ def test_tokens_that_are_not_there() -> None:
     for token in (1, "x", []):
         assert token not in tree
         with pytest.raises(UnknownCheckpointError, match="Checkpoint not found"):
-            tree[token]  # type: ignore[index]
+            tree[token]
 
 
 def test_what_several_states_share_is_held_once() -> None:

@@ -61,7 +61,7 @@ def test_a_reset_that_does_not_reset_is_an_error() -> None:
 
 def test_functions_are_asked_for() -> None:
     with pytest.raises(SystemSetupError, match="reset"):
-        ResettableSystem(lambda: 1, None)  # type: ignore[arg-type]
+        ResettableSystem(lambda: 1, None)
 
 
 def test_an_agent_reaches_every_state_by_replay() -> None:

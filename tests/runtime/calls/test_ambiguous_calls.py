@@ -44,7 +44,7 @@ class Shop:
         else:
 
             @node(output="receipt", retry=retry)
-            def pay(amount: int, ctx: Context) -> str:  # type: ignore[misc]
+            def pay(amount: int, ctx: Context) -> str:
                 return ctx.record("charge", charge, ctx.idempotency_key)
 
         self.graph = Graph([pay])
@@ -117,7 +117,7 @@ def test_a_retry_that_crashes_too_is_asked_about_again(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "runs.db")
     engine = shop.crash("ask")
     engine.resume("r")
-    shop.file, before = engine.store.path, shop.charged.copy()  # type: ignore[attr-defined]
+    shop.file, before = engine.store.path, shop.charged.copy()
     shop.charged.clear()
     engine.resume("r", answer="retry")
     result = Engine(shop.graph, store=shop.left[1], on_ambiguous="ask").resume("r")
@@ -275,7 +275,7 @@ class Bank:
     """A node that is recorded as a whole; the first time, what a crash during it would leave is put aside."""
 
     def __init__(self, file: Path, mode: str = "sync", *, executor: Any = None) -> None:
-        self.file, self.paid, self.left = file, [], []  # type: ignore[var-annotated]
+        self.file, self.paid, self.left = file, [], []
         self.raises: Exception | None = None
         bank = self
         effects = SideEffectPolicy(recordable=True, requires_idempotency=True)
@@ -296,7 +296,7 @@ class Bank:
         else:
 
             @node(output="receipt", side_effects=effects, idempotency_key=lambda amount: "k")
-            def pay(amount: int) -> str:  # type: ignore[misc]
+            def pay(amount: int) -> str:
                 return transfer(amount)
 
         self.graph = Graph([pay])

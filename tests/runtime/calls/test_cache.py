@@ -210,7 +210,7 @@ def test_only_functions_are_cached() -> None:
     with pytest.raises(GraphError, match="person"):
         Graph([interrupt(lambda a: a, name="ask", output="b", cache=True)])
     with pytest.raises(GraphError, match="Cache"):
-        node(lambda a: a, name="b", cache=1)  # type: ignore[call-overload]
+        node(lambda a: a, name="b", cache=1)
 
 
 def test_inputs_that_cannot_be_encoded_are_an_error() -> None:
@@ -272,6 +272,20 @@ def test_two_nodes_of_the_same_code_have_results_of_their_own() -> None:
     graph = Graph([node(Client(name).call, name=name, output=name, cache=True) for name in ("x", "y")])
     result = graph.run({"a": 1}, max_concurrent_nodes=1)
     assert (result["x"], result["y"]) == ("x", "y")
+
+
+def test_renamed_inputs_count_as_arguments() -> None:
+    plain = node(lambda a, b: a - b, name="minus", output="y", cache=True)
+    swapped = plain.rename(inputs={"a": "b", "b": "a"})
+    moved = plain.rename(inputs={"a": "c"})
+    store = MemoryStore()
+    assert Engine(Graph([plain]), store=store).run({"a": 5, "b": 2})["y"] == 3
+    assert Engine(Graph([swapped]), store=store).run({"a": 5, "b": 2})["y"] == -3
+    same = Engine(Graph([moved]), store=store).run({"c": 5, "b": 2})
+    assert (same["y"], same.metrics.total_cache_hits) == (
+        3,
+        1,
+    )  # the arguments are equal, and only the name of a value differs
 
 
 def test_a_default_counts_as_code() -> None:
@@ -448,7 +462,7 @@ def test_results_are_cleared(open_store: Callable[[], Any]) -> None:
     assert engine.run({"a": 1}).metrics.total_cache_hits == 1
     assert (len(calls), engine.clear_cache(), engine.clear_cache()) == (2, 2, 0)
     with pytest.raises(InputError):
-        engine.clear_cache(1)  # type: ignore[arg-type]
+        engine.clear_cache(1)
 
 
 @both

@@ -72,7 +72,7 @@ def test_a_resumed_item_draws_what_it_would_have_drawn() -> None:
     engine = Engine(Graph([draw]))
     first = engine.run({"a": 1}, run_id="r", check=False)
     fail = False
-    assert engine.resume("r")["x"] == first.error.args[0]  # type: ignore[union-attr]
+    assert engine.resume("r")["x"] == first.error.args[0]
 
 
 def test_uuid4_is_a_uuid4_from_the_stream() -> None:

@@ -127,7 +127,7 @@ def test_every_way_to_await_counts(store: Store) -> None:
         task = asyncio.create_task(ctx.record("a", charge, card))
         async with asyncio.TaskGroup() as group:
             in_group = group.create_task(ctx.record("b", charge, card))
-            group.create_task(ctx.sleep(0))  # type: ignore[arg-type]
+            group.create_task(ctx.sleep(0))
         results = await asyncio.gather(*(ctx.record("c", charge, card) for _ in range(40)), task)
         timed = await asyncio.wait_for(ctx.record("d", behind, card), 60)
         shielded = await asyncio.shield(ctx.record("e", charge, card))

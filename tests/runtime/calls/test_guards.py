@@ -290,7 +290,7 @@ def test_a_value_that_cannot_be_stored_is_named_by_its_place_in_the_state() -> N
 def test_what_was_recorded_does_not_change() -> None:
     state = GraphState({"x": 1}).record_execution("n", {"x": 0}, 1, 1.0)
     with pytest.raises(TypeError, match="recorded"):
-        state.node_history["n"].input_versions["x"] = 7  # type: ignore[index]
+        state.node_history["n"].input_versions["x"] = 7
 
 
 def test_values_are_given_by_name() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pydantic
+import pydantic_core
 import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
@@ -49,9 +51,7 @@ def local_error() -> Exception:
 
 
 def pydantic_error() -> Exception:
-    pydantic = pytest.importorskip("pydantic")
-
-    class Model(pydantic.BaseModel):  # type: ignore[misc, name-defined]
+    class Model(pydantic.BaseModel):
         a: int
 
     try:
@@ -67,7 +67,7 @@ ERRORS: dict[str, tuple[Callable[[], Exception], type[Exception]]] = {
     "a local class": (local_error, LookupError),
     "a local class of no kind": (plain_local_error, Exception),
     "a group": (lambda: ExceptionGroup("two", [ValueError(1), KeyError("a")]), ExceptionGroup),
-    "a class that cannot be derived from": (pydantic_error, ValueError),
+    "a class that cannot be derived from": (pydantic_error, pydantic.ValidationError),
 }
 
 
@@ -97,8 +97,74 @@ def test_and_once_more(kind: str) -> None:
 
 
 def test_what_could_be_stored_of_it_is_there() -> None:
-    reason = stored(urllib.error.URLError(OSError(111, "refused"))).reason  # type: ignore[attr-defined]
+    reason = stored(urllib.error.URLError(OSError(111, "refused"))).reason
     assert (type(reason), reason.errno) == (ConnectionRefusedError, 111)
+
+
+def test_what_could_not_be_stored_says_so() -> None:
+    found = stored(stored(Refused(503, response=Response())))
+    with pytest.raises(
+        AttributeError, match=r"has no attribute 'response'.*not be stored: response"
+    ) as raised:
+        found.response
+    assert (raised.value.name, raised.value.obj) == ("response", found)
+    assert not hasattr(found, "response")
+
+
+class Order(pydantic.BaseModel):
+    count: int
+    code: str
+    size: tuple[int, ...] = ()
+    handle: object = None
+
+    @pydantic.field_validator("code")
+    @classmethod
+    def check_code(cls, code: str) -> str:
+        raise ValueError("no " + code)
+
+    @pydantic.field_validator("size", mode="before")
+    @classmethod
+    def check_size(cls, size: Any) -> Any:
+        raise pydantic_core.PydanticCustomError("odd_size", "an odd {size}", {"size": size})
+
+    @pydantic.field_validator("handle")
+    @classmethod
+    def check_handle(cls, handle: object) -> object:
+        assert handle is None
+        return handle
+
+
+def test_a_validation_error_has_its_problems() -> None:
+    with pytest.raises(pydantic.ValidationError) as raised:
+        Order.model_validate_json('{"count": "x", "code": "c", "size": 3}')
+    found = stored(stored(raised.value))
+    assert type(found) is pydantic.ValidationError
+    assert (found.title, found.error_count(), str(found)) == ("Order", 3, str(raised.value))
+    told, original = found.errors(), raised.value.errors()
+    assert [(each["type"], each["loc"], each["msg"], each["input"]) for each in told] == [
+        (each["type"], each["loc"], each["msg"], each["input"]) for each in original
+    ]
+    assert [type(told[1]["ctx"]["error"]), told[2]["ctx"]] == [ValueError, {"size": 3}]
+
+
+def test_a_validation_error_of_what_cannot_be_stored_has_its_text() -> None:
+    with pytest.raises(pydantic.ValidationError) as raised:
+        Order(count=Response(), code="c", handle=Response())
+    found = stored(raised.value)
+    assert isinstance(found, pydantic.ValidationError)
+    assert [(each["loc"], each["type"]) for each in found.errors()] == [
+        (("count",), "int_type"),
+        (("code",), "value_error"),
+        (("handle",), "assertion_error"),
+    ]
+    assert "Response object" in found.errors()[0]["input"]
+
+
+def test_a_validation_error_that_pydantic_cannot_build_is_a_stand_in() -> None:
+    plain = plain_error(pydantic_error())
+    plain["problems"]["rows"][0]["type"] = ["of another version"]
+    found = error_of(plain, to_handle=True)
+    assert (type(found).__name__, type(found).__bases__) == ("ValidationError", (ValueError,))
 
 
 def test_the_members_of_a_group_are_there() -> None:

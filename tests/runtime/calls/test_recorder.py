@@ -51,7 +51,7 @@ def failing_once(function: Any) -> Any:
 
     else:
 
-        def act(a: int, ctx: Context) -> Any:  # type: ignore[misc]
+        def act(a: int, ctx: Context) -> Any:
             found = function(ctx)
             if ctx.attempt == 0:
                 raise ValueError
@@ -80,7 +80,7 @@ def test_a_success_of_a_callable_that_returns_an_awaitable_is_used_again() -> No
     service = Service()
 
     async def call(ctx: Context) -> Any:
-        return await ctx.record("llm", Awaited(service), "hi")  # type: ignore[arg-type]
+        return await ctx.record("llm", Awaited(service), "hi")
 
     result = Graph([failing_once(call)]).run(a=1)
     assert (result["x"], service.calls) == ("answer 1", ["hi"])
@@ -141,7 +141,7 @@ def test_an_exception_belongs_to_its_attempt(kind: str) -> None:
     async def call(ctx: Context) -> Any:
         if kind == "sync":
             return ctx.record("call", flaky)
-        return await ctx.record("call", aflaky if kind == "async" else Flaky())  # type: ignore[misc]
+        return await ctx.record("call", aflaky if kind == "async" else Flaky())
 
     @node(output="x", retry=TWICE)
     async def act(a: int, ctx: Context) -> Any:
@@ -186,7 +186,7 @@ def test_recordings_are_kept_with_request_response_and_error() -> None:
 def test_a_call_that_was_made_already_is_refused() -> None:
     @node(output="x")
     def act(a: int, ctx: Context) -> Any:
-        return ctx.record("llm", "the answer")  # type: ignore[arg-type]
+        return ctx.record("llm", "the answer")
 
     result = Graph([act]).run({"a": 1}, check=False)
     assert "expects a function, got 'the answer'" in str(result.error)

@@ -357,13 +357,13 @@ def test_a_rerun_that_cannot_be_prepared_leaves_no_run(monkeypatch: pytest.Monke
     def double(x: int) -> int:
         return 2 * x
 
-    def retrace(*_: Any) -> None:
-        raise ValueError("what was recorded cannot be retraced")
+    def read(*_: Any) -> None:
+        raise ValueError("what was recorded cannot be read")
 
     engine = Engine(Graph([double]), store=MemoryStore())
     engine.run({"x": 1}, run_id="one")
-    monkeypatch.setattr(ResultReuse, "_retrace", retrace)
-    with pytest.raises(ValueError, match="cannot be retraced"):
+    monkeypatch.setattr(ResultReuse, "_read", read)
+    with pytest.raises(ValueError, match="cannot be read"):
         engine.rerun("one", run_id="two")
     assert [row.run_id for row in engine.runs()] == ["one"]
 
@@ -391,7 +391,7 @@ def test_a_node_in_a_subgraph_is_forced_by_its_path(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "force, hint",
-    [(["on"], "'one'"), (["one", "inner/tow"], "'inner/two'"), ("one", "list"), ([1], "known"), (1, "list")],
+    [(["on"], "'one'"), ("on", "'one'"), (["one", "inner/tow"], "'inner/two'"), ([1], "known"), (1, "list")],
 )
 def test_a_forced_node_has_to_exist(store: Store, force: Any, hint: str) -> None:
     nodes = [noting("one", "a", "b"), Graph([noting("two", "b", "c")], name="inner")]

@@ -7,6 +7,7 @@ child, a child that fails once, parallel nodes, and recorded calls in all of the
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from pathlib import Path
@@ -115,6 +116,17 @@ def work(address: str, kind: str, crash: str) -> None:
 def main() -> None:
     """Fork for each line, and print "killed" if the fork was."""
     global FILE
+    import psycopg  # noqa: F401
+
+    import clew.runtime.drivers.dispatch
+    import clew.runtime.thread_pool
+    import clew.stores.postgres.store
+    import clew.stores.sqlite.store  # noqa: F401
+
+    for graph in GRAPHS.values():
+        Engine(graph, store=None).graph.node_hashes
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy all of it
     for line in sys.stdin:
         address, effects_file, kind, crash = line.rstrip("\n").split("\t")
         FILE = Path(effects_file)

@@ -80,7 +80,7 @@ def test_a_list_of_runs_has_children_on_request(store: Store) -> None:
     assert [row.run_id for row in engine.runs()] == ["r"]
     assert len(engine.runs(children=True)) == 4
     with pytest.raises(InputError):
-        engine.runs(children="yes")  # type: ignore[arg-type]
+        engine.runs(children="yes")
 
 
 def test_a_child_is_not_resumed_labelled_or_deleted_alone(store: Store) -> None:

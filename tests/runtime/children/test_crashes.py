@@ -19,6 +19,10 @@ from tests.stores.servers import PostgresServer
 PROGRAM = Path(__file__).with_name("program.py")
 RESULT = "completed ['x0X0', 'x1X1', 'xdeepXDEEP', 'f']"
 EFFECTS = Counter(["x0", "x1", "xdeep", "between", "f-before", "f-failed"])
+STRIDES = [
+    3,
+    pytest.param(1, marks=pytest.mark.slow),
+]  # a kill at every third count of a point, or at every one
 POINTS = [point for point in crash_points.POINTS if "snapshot" not in point]
 IN_FLIGHT = ("before-append", "after-call")  # a call may be made and not recorded yet: it is made once more
 
@@ -53,12 +57,14 @@ def digests(store: Store) -> list[list[str]]:
         return [[row.run_id, *(each.digest for each in engine.history(row.run_id))] for row in rows]
 
 
-def survives(go: Go, point: str, kind: str, place: Path, new: Callable[[], tuple[str, Store]]) -> None:
-    """Kill the program at every count of a point, and compare with the unbroken run."""
+def survives(
+    go: Go, point: str, stride: int, kind: str, place: Path, new: Callable[[], tuple[str, Store]]
+) -> None:
+    """Kill the program at counts of a point, and compare with the unbroken run."""
     address, store = new()
     assert go(address, place / "unbroken", kind) == RESULT
     unbroken = digests(store)
-    for count in range(1, 100):
+    for count in range(1, 100, stride):
         address, store = new()
         effects = place / str(count)
         ended = go(address, effects, kind, f"{point}:{count}")
@@ -73,20 +79,22 @@ def survives(go: Go, point: str, kind: str, place: Path, new: Callable[[], tuple
         assert made.total() <= EFFECTS.total() + (point in IN_FLIGHT), (point, count, made)
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_every_count_of_a_point(point: str, kind: str, go: Go, tmp_path: Path) -> None:
+def test_a_kill_at_counts_of_a_point(point: str, kind: str, stride: int, go: Go, tmp_path: Path) -> None:
     def new() -> tuple[str, Store]:
         file = tmp_path / f"{token_hex(6)}.db"
         return str(file), SQLiteStore(file)
 
-    survives(go, point, kind, tmp_path, new)
+    survives(go, point, stride, kind, tmp_path, new)
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("point", ["before-append", "after-append", "after-create", "before-update"])
-def test_a_kill_on_postgres(point: str, go: Go, tmp_path: Path, server: PostgresServer) -> None:
+def test_a_kill_on_postgres(point: str, stride: int, go: Go, tmp_path: Path, server: PostgresServer) -> None:
     def new() -> tuple[str, Store]:
         schema = f"t_{token_hex(6)}"
         return f"{server.dsn}|{schema}", PostgresStore(server.dsn, schema=schema)
 
-    survives(go, point, "sync", tmp_path, new)
+    survives(go, point, stride, "sync", tmp_path, new)

@@ -222,7 +222,7 @@ def test_a_handle_cancels_a_careful_node(store: Store) -> None:
     has_handle = threading.Event()
 
     def cancel() -> None:
-        assert has_handle.wait(20)
+        assert has_handle.wait(60)
         handle.cancel()
 
     careful.cancel = cancel

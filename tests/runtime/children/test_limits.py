@@ -345,9 +345,9 @@ def test_cancelling_a_run_cancels_its_child(store: Store, is_async: bool) -> Non
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(engine.run({"x": 1}, run_id="r", check=False)))
     thread.start()
-    assert held.entered.wait(20)
+    assert held.entered.wait(60)
     assert engine.cancel("r")
-    thread.join(20)
+    thread.join(60)
     assert [result.status for result in results] == ["cancelled"]
     _settled(store)
     held.holds = False
@@ -369,9 +369,9 @@ def test_cancelling_a_child_fails_its_run(store: Store) -> None:
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(engine.run({"x": 1}, run_id="r", check=False)))
     thread.start()
-    assert held.entered.wait(20)
+    assert held.entered.wait(60)
     assert engine.cancel(store.rows(of="r")[0].run_id)
-    thread.join(20)
+    thread.join(60)
     assert [type(result.error) for result in results] == [RunCancelledError]
     held.holds = False
     assert engine.resume("r")["y"] == 1
@@ -434,8 +434,8 @@ def test_who_takes_the_run_over_takes_its_child_over(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert held.entered.wait(20)
-    one._execution.lease_renewer.remove(one._live["r"])  # type: ignore[union-attr]
+    assert held.entered.wait(60)
+    one._execution.lease_renewer.remove(one._live["r"])
     threading.Event().wait(0.01)
     other = Engine(held.outer, store=SQLiteStore(tmp_path / "runs.db"))
     held.entered.clear()
@@ -450,10 +450,10 @@ def test_who_takes_the_run_over_takes_its_child_over(tmp_path: Path) -> None:
 
     second = threading.Thread(target=resume)
     second.start()
-    assert held.entered.wait(20)  # the other process is in the child now
+    assert held.entered.wait(60)  # the other process is in the child now
     held.holds = False
-    thread.join(20)
-    second.join(20)
+    thread.join(60)
+    second.join(60)
     assert sorted(type(error).__name__ for error in raised) == ["AssertionError", "RunOwnedError"]
     assert {str(error) for error in raised if isinstance(error, AssertionError)} == {"completed"}
     assert isinstance(next(error for error in raised if not isinstance(error, AssertionError)), RunOwnedError)
@@ -472,7 +472,7 @@ def test_a_child_of_an_abandoned_attempt_does_not_disturb_the_next(store: Store)
         ran.append(a)
         if len(ran) == 1:
             entered.set()
-            release.wait(20)
+            release.wait(60)
         return a
 
     graph = Graph([waits])

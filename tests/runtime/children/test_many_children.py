@@ -1,7 +1,8 @@
-"""Each child costs the same, however many there are: nothing compares the id of a new child with those of others."""
+"""Each child costs the same, however many there are: none is compared with all others."""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import pickle
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import pytest
 
 from clew import Context, Engine, Graph, node
 from clew.errors import UnknownRunError
+from clew.runtime.drivers.slots import Slots
 from clew.stores import Store
 from tests.store_fixtures import every_store
 
@@ -68,3 +70,37 @@ def test_the_error_can_be_pickled():
     again = pickle.loads(pickle.dumps(error))
     assert again.nearest == error.nearest == ("ab2",)
     assert str(again) == str(error)
+
+
+@node(output="y")
+async def plus_one_later(x: int) -> int:
+    await asyncio.sleep(0)
+    return x + 1
+
+
+late_leaf = Graph([plus_one_later], name="leaf")
+
+
+@node(output="total")
+async def gather_many(n: int, ctx: Context) -> int:
+    found = await asyncio.gather(*(ctx.run(late_leaf, {"x": i}) for i in range(n)))
+    return sum(each["y"] for each in found)
+
+
+def test_a_child_gets_its_slot_without_a_look_at_all_that_wait(monkeypatch: pytest.MonkeyPatch):
+    looks = 0
+    used = Slots._used
+
+    def counting(slots: Slots) -> int:
+        nonlocal looks
+        looks += 1
+        return used(slots)
+
+    monkeypatch.setattr(Slots, "_used", counting)
+    counts = []
+    for n in (50, 200):
+        looks = 0
+        assert Engine(Graph([gather_many])).run({"n": n})["total"] == n * (n + 1) // 2
+        counts.append(looks / n)
+    few, many_more = counts
+    assert many_more < 2 * few, counts

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
 
 from clew import Context, Engine, Graph, interrupt, node
+from clew.runtime.calls.in_flight import CallsInFlight
+from clew.runtime.calls.recorder import Recorder
 from clew.stores import Store
 
 
@@ -68,6 +71,31 @@ def test_answers_one_after_the_other(store: Store) -> None:
     assert asked(engine.resume("r", answers={third: "c"})) == [first]
     assert engine.resume("r", answer="a")["out"] == ["a", "b", "c"]
     assert [row.status for row in store.rows(of="r")] == ["completed"] * 3
+
+
+def test_a_child_whose_recordings_are_read_after_another_has_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(Graph([gathers]), store=store)
+    result = engine.run({"ns": [1, 2, 3]}, run_id="r")
+    has_asked, reads = asyncio.Event(), count()
+    read, finish = Recorder._ahistory, CallsInFlight.finish
+
+    async def late(self: Recorder, item: Any) -> Any:
+        if next(reads):
+            await has_asked.wait()
+        return await read(self, item)
+
+    async def note(self: CallsInFlight, asking: Any) -> Any:
+        has_asked.set()
+        return await finish(self, asking)
+
+    monkeypatch.setattr(Recorder, "_ahistory", late)
+    monkeypatch.setattr(CallsInFlight, "finish", note)
+    second = asked(result)[1]
+    assert asked(engine.resume("r", answers={second: "b"})) == [
+        path for path in asked(result) if path != second
+    ]
 
 
 def test_more_than_ten(store: Store) -> None:

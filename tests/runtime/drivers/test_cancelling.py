@@ -353,7 +353,7 @@ def test_nodes_on_threads_are_told_when_the_caller_leaves() -> None:
 
     stream = Engine(Graph([loop])).stream({"n": 1})
     assert any(event.kind == "emitted" for event in stream)
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     assert told.wait(WITHIN)
 
 

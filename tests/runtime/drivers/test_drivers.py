@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import multiprocessing
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, Send, node, route
-from clew.runtime.drivers.dispatch import import_path
-from clew.runtime.drivers.thread_pool import DaemonThreadPool
+from clew.runtime.thread_pool import DaemonThreadPool
 from clew.testing import VirtualClock
-from tests.runtime import on_processes
 
 
 def thread_of(name: str, **options: Any) -> Any:
@@ -328,62 +324,6 @@ def test_nodes_run_on_a_thread_pool_of_one_s_own(asynchronously: bool) -> None:
     assert result["y"].startswith("mine")
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        yield executor
-
-
-@pytest.mark.parametrize("asynchronously", [False, True])
-def test_decorated_functions_run_in_other_processes(processes: Executor, asynchronously: bool) -> None:
-    graph = Graph([on_processes.here, on_processes.there])
-    if asynchronously:
-        result, _ = arun(graph, executor=processes)
-    else:
-        result = graph.run({"a": 1}, executor=processes)
-    assert os.getpid() not in (result["here"], result["there"])
-
-
-def test_plain_functions_run_in_other_processes(processes: Executor) -> None:
-    graph = Graph([on_processes.bare, on_processes.here])
-    assert graph.run({"a": 1}, executor=processes)["bare"] != os.getpid()
-
-
-def test_nodes_that_need_this_process_stay_in_it(processes: Executor) -> None:
-    @node(output="chunks")
-    def generates(a: int) -> Iterator[int]:
-        yield os.getpid()
-
-    graph = Graph([on_processes.with_context, generates])
-    result = graph.run({"a": 1}, executor=processes)
-    assert (result["told"], result["chunks"]) == (os.getpid(), [os.getpid()])
-
-
-def test_what_fails_in_another_process_fails_the_run(processes: Executor) -> None:
-    result = Graph([on_processes.fails, on_processes.here]).run({"a": 1}, executor=processes, check=False)
-    assert (type(result.error), str(result.error)) == (ValueError, "no 1")
-
-
-def test_what_cannot_cross_fails_its_node_and_not_the_process(processes: Executor) -> None:
-    graph = Graph([node(lambda a: a, name="local"), on_processes.here])
-    assert graph.run({"a": 1}, executor=processes, check=False).status == "failed"
-
-
-def test_a_node_inside_a_class_is_found_by_its_path() -> None:
-    module = on_processes.__name__
-    boxed = on_processes.Box.boxed
-    assert import_path(boxed) == (module, "Box.boxed")
-    assert import_path(node(on_processes.bare)) is None
-
-
-def test_a_node_of_a_module_that_is_gone_is_not_found_by_path() -> None:
-    def lost(a: int) -> int:
-        return a
-
-    lost.__module__, lost.__qualname__ = "no_such_module", "lost"
-    assert import_path(node(lost)) is None
-
-
 def test_an_executor_that_cancels_what_it_was_given_ends_the_wait() -> None:
     class Refusing(Executor):
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -455,7 +395,7 @@ def test_a_node_does_not_run_inline_while_a_retry_is_due() -> None:
 
     @node(output="z")
     def alone(y: int) -> bool:
-        return again.wait(20)
+        return again.wait(60)
 
     engine = Engine(Graph([fails_once, beside, alone]))
     assert engine.run({"a": 1}, run_id="r")["z"] is True

@@ -10,6 +10,7 @@ import sys
 import threading
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -220,11 +221,10 @@ def test_messages_one_by_one_cost_the_same_each(tmp_path: Path, count: int) -> N
     # What is written: one entry a step, and in the last tenth as many bytes as in the second, but for longer numbers.
     assert {per_step(one, other, "entries") for one, other in pairwise(laps)} == {1.0}
     assert per_step(laps[9], laps[10], "bytes") <= per_step(laps[1], laps[2], "bytes") + 8
-    # Processor time, where no snapshot was made: what a step takes does not depend on how many there were.
-    quiet = [(one, other) for one, other in pairwise(laps[1:]) if one["snapshots"] == other["snapshots"]]
+    # Processor time without snapshots: what a step takes does not depend on how many there were.
     if count > 100_000:
-        times = [per_step(one, other, "seconds") for one, other in quiet]
-        assert times[-1] <= 1.6 * min(times[:3]), times
+        times = [per_step(one, other, "seconds") for one, other in pairwise(laps[1:])]
+        assert median(times[-3:]) <= 1.6 * min(times[:3]), times
     # Memory: the messages themselves and little more; at its peak, in a snapshot, the state a second time.
     growth = laps[10]["memory"] - laps[1]["memory"]
     assert growth <= 1.3 * state + 8e6
@@ -260,7 +260,9 @@ def size_after(steps: int, folder: Path) -> int:
 
 def test_a_step_takes_its_payload_and_little_more_and_the_same_at_any_length(tmp_path: Path) -> None:
     sizes = {steps: size_after(steps, tmp_path) for steps in (100, 1_000, 4_000)}
-    assert sizes[1_000] / 1_000 <= 133 + 150
+    SQLiteStore(tmp_path / "empty.db").close()
+    empty = (tmp_path / "empty.db").stat().st_size  # every table takes a page
+    assert (sizes[1_000] - empty) / 1_000 <= 133 + 150
     each = [(sizes[1_000] - sizes[100]) / 900, (sizes[4_000] - sizes[1_000]) / 3_000]
     assert max(each) <= 133 + 150, each  # a busy machine has longer durations to write
     assert max(each) / min(each) < 1.2, each  # a file grows by pages
@@ -298,7 +300,7 @@ def read_to_load(engine: Engine, run_id: str, step: int | None = None) -> int:
             found.append(len(content))
             return content
 
-    Engine(engine.graph, store=Counting()).state(run_id, step)  # type: ignore[arg-type]
+    Engine(engine.graph, store=Counting()).state(run_id, step)
     return sum(found)
 
 
@@ -360,9 +362,9 @@ def test_a_run_that_is_written_at_its_end_has_snapshots_like_any(tmp_path: Path)
     found = {}
     for durability in ("sync", "exit"):
         engine = Engine(talking([]), store=store, durability=durability, max_steps=10**6)
-        engine.run({"most": 12_000}, run_id=durability)
+        engine.run({"most": 6_000}, run_id=durability)
         found[durability] = [entry.n for entry in store.find(durability, "snapshot", "")]
-        for step in (5_000, 20_001):
+        for step in (5_000, 10_001):
             assert read_to_load(engine, durability, step) < 4_000_000
         assert engine.state(durability).digest == engine.history(durability)[-1].digest
     assert found["exit"]

@@ -70,7 +70,7 @@ async def _first_chunk(engine: Engine) -> None:
     async for event in stream:
         if event.kind == "chunk":
             break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
 
 
 def test_an_async_stream_that_is_left(endless: Endless):

@@ -53,7 +53,7 @@ def test_the_next_attempt_of_the_subgraph_starts_anew() -> None:
     async def slow(x: int, ctx: Context) -> int:
         attempts.append(ctx.path)
         if len(attempts) == 1:
-            await ctx.sleep(3600)
+            await ctx.sleep(5)
         return x + 1
 
     @node(output="z")
@@ -61,7 +61,7 @@ def test_the_next_attempt_of_the_subgraph_starts_anew() -> None:
         return y + 1
 
     policy = RetryPolicy(max_attempts=2, base_delay=1.0, max_delay=10.0)
-    graph = Graph([Graph([slow, after], name="inner").as_node(timeout=30.0, retry=policy)])
+    graph = Graph([Graph([slow, after], name="inner").as_node(timeout=3.0, retry=policy)])
     result = Engine(graph, clock=VirtualClock()).run({"x": 1})
     assert result.status == "completed"
     assert result["z"] == 3

@@ -32,6 +32,18 @@ def test_the_runs_of_a_loop_are_cancelled_and_stored(how: str, tmp_path: Path) -
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+def test_the_end_of_async_with_closes_the_engine(tmp_path: Path) -> None:
+    async def main() -> None:
+        hold = Hold()
+        async with Engine(graph_of(hold), store=tmp_path / "runs.db") as engine:
+            engine.start({"n": 0}, run_id="r")
+            await hold.reached.wait()
+        with Engine(store=tmp_path / "runs.db") as other:
+            assert other.handle("r").status == "cancelled"
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
 def test_an_engine_without_runs_closes_on_a_loop(tmp_path: Path) -> None:
     async def main() -> None:
         engine = Engine(graph_of(Hold()), store=tmp_path / "runs.db")

@@ -92,7 +92,7 @@ def test_a_run_here_is_not_polled(tmp_path: Any) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
     calls: list[str] = []
     mark = store.change_mark
-    store.change_mark = lambda *args: calls.append("mark") or mark(*args)  # type: ignore[method-assign, func-returns-value]
+    store.change_mark = lambda *args: calls.append("mark") or mark(*args)
     with Engine(Graph([node(name="up", output="m")(lambda n: n + 1)]), store=store) as engine:
         handle = engine.start({"n": 1})
         assert handle.result()["m"] == 2

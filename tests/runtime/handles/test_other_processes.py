@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Engine, Event
-from clew.errors import RunCancelledError, RunOwnedError, RunStateError, UnknownRunError
+from clew.errors import RunCancelledError, RunStateError, UnknownRunError
 from tests.runtime.handles.worker import STEPS, Worker
 
 Open = Callable[..., Engine]
@@ -157,27 +157,29 @@ def test_a_follower_waits_through_a_question_that_others_answer(address: str, en
     assert steps(found) == [1, 2]
 
 
-def test_an_answer_to_a_run_that_another_process_executes_is_refused(address: str, engine_on: Open) -> None:
+def test_an_answer_to_a_run_of_another_process_that_asks_nothing_is_refused(
+    address: str, engine_on: Open
+) -> None:
     with Worker(address) as worker:
         worker.tell("run", "r", {"n": 0})
         assert worker.hear() == "paced"
-        with pytest.raises(RunOwnedError):
+        with pytest.raises(RunStateError):
             engine_on().handle("r").answer(True)
         worker.tell("go")
         assert worker.finish() == "completed"
 
 
-def test_a_run_that_another_process_executes_cannot_be_cancelled(address: str, engine_on: Open) -> None:
-    with Worker(address) as worker:
-        worker.tell("run", "r", {"n": 0})
+def test_a_run_that_another_process_executes_is_cancelled_by_a_message(address: str, engine_on: Open) -> None:
+    with Worker(address, max_steps=10_000_000) as worker:
+        worker.tell("run", "r", {"n": -1_000_000})  # it would not end by itself
         assert worker.hear() == "paced"
         handle = engine_on().handle("r")
-        with pytest.raises(RunOwnedError):
-            handle.cancel()
+        assert handle.cancel() is True
+        assert handle.cancel() is True  # it has not ended yet
         worker.tell("go")
-        assert worker.finish() == "completed"
+        assert worker.finish() == "cancelled"
+        assert handle.status == "cancelled"
         assert handle.cancel() is False
-        assert handle.status == "completed"
 
 
 def test_a_run_that_waits_and_a_run_of_a_dead_process_are_cancelled_directly(

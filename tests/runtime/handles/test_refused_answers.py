@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clew import Engine, Graph, interrupt, node
-from clew.errors import RunOwnedError, RunStateError, UnknownRunError
+from clew.errors import RunStateError, UnknownRunError
 from tests.runtime.handles.worker import Worker
 
 Open = Callable[..., Engine]
@@ -36,14 +36,16 @@ def done(a: Any, b: Any) -> list[Any]:
 TWO = Graph([ask_a, ask_b, done], name="two")
 
 
-def test_an_answer_on_a_loop_to_a_run_of_another_process_is_refused(address: str, engine_on: Open) -> None:
+def test_an_answer_on_a_loop_to_a_run_of_another_process_that_asks_nothing_is_refused(
+    address: str, engine_on: Open
+) -> None:
     async def main(engine: Engine, worker: Worker) -> tuple[str, int]:
         handle = engine.handle("r")
-        with pytest.raises(RunOwnedError):
+        with pytest.raises(RunStateError):
             await handle.answer(False)
         events = handle.events()
         handle.answer(False)  # nothing awaits it: the events report it
-        with pytest.raises(RunOwnedError):
+        with pytest.raises(RunStateError):
             async for _ in events:
                 pass
         worker.tell("go")

@@ -288,7 +288,7 @@ def test_a_background_writer_that_is_closed_ends_its_thread() -> None:
     assert not thread.is_alive()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"
 )  # of forking beside threads, which is what this is about

@@ -69,7 +69,7 @@ REDUCERS = [Numbering, Once, Tagging]
 def schema(reducer: Any, kind: Any = None) -> Any:
     kind = kind or (dict if isinstance(reducer, Tagging) else list)
     fields = {"x": int, "n": int, "log": Annotated[kind, reducer], "seen": str, "side": int, "slow": int}
-    return TypedDict("State", fields, total=False)  # type: ignore[operator]
+    return TypedDict("State", fields, total=False)
 
 
 @node(writes=("log", "n"))
@@ -369,7 +369,7 @@ def beside_a_slow_one(reducer: Any) -> Stepper:
     below = node(name="below", output="late")(lambda n: n)
     after = node(name="after", output="last")(lambda seen: seen)
     fields = {**schema(reducer).__annotations__, "late": int, "last": str}
-    graph = Graph([slow, quick, reader, other, below, after], state=TypedDict("State", fields, total=False))  # type: ignore[operator]
+    graph = Graph([slow, quick, reader, other, below, after], state=TypedDict("State", fields, total=False))
     return Stepper(Engine(graph, clock=VirtualClock(), seed=0), {"x": 1}, run_id=RUN)
 
 
@@ -435,7 +435,7 @@ def in_two_lanes(reducer: Any, first: Any, second: Any = None) -> Stepper:
     }
     graph = Graph(
         [quick, mid, reader, slow("s1", []), slow("s2", ["s1"]), slow("third", ["mid"])],
-        state=TypedDict("State", fields, total=False),  # type: ignore[operator]
+        state=TypedDict("State", fields, total=False),
     )
     run = Stepper(Engine(graph, clock=VirtualClock(), seed=0), {"x": 1, "log": [0]}, run_id=RUN)
     run.complete("quick#0")

@@ -66,14 +66,20 @@ ROWS = {
 }
 
 
+SEEN_IN_LISTS = ("its seed", "its status", "its error")  # a page does not read what the checksum covers
+
+
 @pytest.mark.parametrize("what", ROWS)
 def test_a_damaged_row_is_named_and_the_others_are_listed(file: Path, what: str) -> None:
     damage(file, ROWS[what])
     engine = Engine(GRAPH, store=SQLiteStore(file))
     rows = engine.runs()
     assert [row.run_id for row in rows] == ["r0", "r1", "r2"]
-    assert isinstance(rows[1].error, StoreCorruptError)
-    assert str(rows[1].error).startswith("run 'r1': ")
+    if what in SEEN_IN_LISTS:
+        assert isinstance(rows[1].error, StoreCorruptError)
+        assert str(rows[1].error).startswith("run 'r1': ")
+    with pytest.raises(StoreCorruptError, match=r"^run 'r1': "):
+        engine.result("r1")
     assert engine.state("r0").step == engine.state("r2").step == 3
 
 

@@ -270,7 +270,7 @@ def greatest(old: int, new: int) -> int:
 
 def reducing(reducer: Any) -> Graph:
     fields = {"a": int, "n": Annotated[int, reducer]}
-    state = TypedDict("Reduced", fields, total=False)  # type: ignore[misc]
+    state = TypedDict("Reduced", fields, total=False)
     return Graph([made("one", "a", "n", "1"), made("two", "a", "n", "2")], state=state)
 
 

@@ -47,7 +47,7 @@ def test_loading_reads_a_bounded_number_of_runs(engine: Engine, monkeypatch: pyt
 
     def counted(store: SQLiteStore, run_id: str, **more: object) -> object:
         read.append(run_id)
-        return entries(store, run_id, **more)  # type: ignore[arg-type]
+        return entries(store, run_id, **more)
 
     monkeypatch.setattr(SQLiteStore, "entries", counted)
     engine.state(f"r{DEEP}")

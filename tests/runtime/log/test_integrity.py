@@ -91,7 +91,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     def damage_there(sql: str) -> None:
         with psycopg.connect(request.getfixturevalue("server").dsn) as db:
             db.execute(f"SET search_path TO {store._link._schema}")
-            assert db.execute(sql).rowcount == 1, sql  # type: ignore[call-overload]
+            assert db.execute(sql).rowcount == 1, sql
 
     yield Place(store, damage_there, "run = 2 AND n = {}")
     store.close()

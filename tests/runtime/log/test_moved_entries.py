@@ -83,7 +83,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     def damage_there(sql: str) -> None:
         with psycopg.connect(request.getfixturevalue("server").dsn) as db:
             db.execute(f"SET search_path TO {store._link._schema}")
-            assert db.execute(sql).rowcount == 1, sql  # type: ignore[call-overload]
+            assert db.execute(sql).rowcount == 1, sql
 
     yield Shop(store, damage_there, "key")
     store.close()

@@ -35,6 +35,7 @@ from clew.runtime.log.records import (
 )
 from clew.runtime.log.run_log import _TAKE
 from clew.runtime.log.stop_records import StopsRecord
+from clew.runtime.log.wait_records import SignalRecord, WaitEnd, WaitRecord
 from clew.stores import Store
 
 SRC = Path(clew.__file__).parent
@@ -54,6 +55,9 @@ RECORDS = {
     Measured,
     PublishedData,
     FailedStep,
+    WaitRecord,
+    WaitEnd,
+    SignalRecord,
 }
 
 
@@ -92,8 +96,9 @@ def spelled_kinds(file: Path) -> list[tuple[int, str]]:
 def test_nobody_else_spells_a_kind(package: str) -> None:
     modules = [file for file in (SRC / package).rglob("*.py") if "conformance" not in file.parts]
     spelled = {file.name: found for file in modules if (found := spelled_kinds(file))}
-    timers = spelled.pop("session.py", [])  # kinds of timers, not of entries
-    assert {kind for _, kind in timers} <= {"retry", "call"}
+    # kinds of timers, not of entries
+    timers = [*spelled.pop("session.py", []), *spelled.pop("durable_waits.py", [])]
+    assert {kind for _, kind in timers} <= {"retry", "call", "wait"}
     assert spelled == {}
 
 
@@ -137,7 +142,7 @@ def store(tmp_path: Path) -> Counting:
 
 
 def test_a_resume_reads_the_row_once(store: Counting) -> None:
-    engine = Engine(Graph([double, ask, end]), store=store)  # type: ignore[arg-type]
+    engine = Engine(Graph([double, ask, end]), store=store)
     engine.run({"a": 1}, run_id="r")
     store.calls.clear()
     assert engine.resume("r", answer=True)["d"] is True
@@ -145,7 +150,7 @@ def test_a_resume_reads_the_row_once(store: Counting) -> None:
 
 
 def test_a_resume_of_a_completed_run_reads_the_row_once_and_leaves_it_to_others(store: Counting) -> None:
-    engine = Engine(Graph([double]), store=store)  # type: ignore[arg-type]
+    engine = Engine(Graph([double]), store=store)
     engine.run({"a": 1}, run_id="r")
     store.calls.clear()
     assert engine.resume("r")["b"] == 2
@@ -153,7 +158,7 @@ def test_a_resume_of_a_completed_run_reads_the_row_once_and_leaves_it_to_others(
 
 
 def test_a_completed_run_that_somebody_owns_is_returned_as_it_is(store: Counting) -> None:
-    engine = Engine(Graph([double]), store=store)  # type: ignore[arg-type]
+    engine = Engine(Graph([double]), store=store)
     engine.run({"a": 1}, run_id="r")
     store.claim("r", "somebody", lease=1e9)
     assert engine.resume("r")["b"] == 2
@@ -162,7 +167,7 @@ def test_a_completed_run_that_somebody_owns_is_returned_as_it_is(store: Counting
 # `result` looks again whether another process has continued the waiting run in the meantime.
 @pytest.mark.parametrize("verb, reads", [("state", 1), ("history", 1), ("result", 2)])
 def test_looking_at_a_run_reads_the_row_once(store: Counting, verb: str, reads: int) -> None:
-    engine = Engine(Graph([double, ask, end]), store=store)  # type: ignore[arg-type]
+    engine = Engine(Graph([double, ask, end]), store=store)
     engine.run({"a": 1}, run_id="r")
     store.calls.clear()
     getattr(engine, verb)("r")

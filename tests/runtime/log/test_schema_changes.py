@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 
 from clew import END, Engine, Graph, GraphState, ifelse, interrupt, node
-from clew.errors import GraphChangedError, GraphWarning, InputError, UnknownValueError
+from clew.errors import GraphChangedError, GraphWarning, InputError
 from clew.runtime.log.verification import problems
 from clew.stores import MemoryStore, Store
 from tests.store_fixtures import local_store
@@ -351,7 +351,7 @@ def test_a_fork_drops_an_input_that_no_node_reads_any_more(store: Store) -> None
 def test_a_fork_that_is_given_what_the_schema_does_not_declare_is_refused(store: Store) -> None:
     engine = Engine(Graph([write, ask], state=Talk), store=store)
     engine.run({"topic": "ships"}, run_id="r")
-    with pytest.raises(UnknownValueError):
+    with pytest.raises(InputError):
         engine.fork("r", values={"tone": "loud"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -14,6 +15,8 @@ from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, n
 from clew.errors import StoreCorruptError
 from clew.runtime.log.large_values import Kept
 from clew.runtime.log.snapshots import PIECE, read_snapshot, snapshot_entry
+from clew.state import assemble, position_of
+from clew.state.position import Position
 
 
 def there_and_back(state: GraphState) -> tuple[GraphState, dict[str, bytes]]:
@@ -45,6 +48,34 @@ def test_values_come_back_as_they_were(name: str) -> None:
     assert type(again.get("it")) is type(VALUES[name])
     assert list(again.values) == list(state.values)
     assert again.digest == state.digest
+
+
+def test_a_position_comes_back_as_it_was() -> None:
+    """Also the names of the nodes that a join has seen."""
+    position = Position(
+        step=4,
+        seed=2**200,
+        given=frozenset({"query"}),
+        digest="0f" * 32,
+        visits={"plan": 2},
+        wakes={"plan": 5},
+        selections={"plan": (("decide", False), ("fan", True))},
+        arrived={"join": ("left", "right")},
+        sends={"scan": (("fan", {"q": (1,)}, False),)},
+        failed=frozenset({"broken"}),
+        began=2,
+    )
+    state = assemble(
+        values={"query": 1},
+        versions={"query": 1},
+        decisions={},
+        terminated=False,
+        position=position,
+        history={},
+    )
+    entry, _ = snapshot_entry(state, blobs := {})
+    again, _ = read_snapshot(entry, blobs.__getitem__)
+    assert position_of(again) == position
 
 
 def test_what_is_small_is_not_kept_apart() -> None:
@@ -85,7 +116,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_lost_or_damaged_piece_is_named_with_run_and_step(file: Path) -> None:
     engine = Engine(Graph([say], state=Talk), store=SQLiteStore(file))
-    (step,) = (entry.n for entry in engine.store.find("r1", "snapshot", ""))
+    step = max(entry.n for entry in engine.store.find("r1", "snapshot", ""))
     with closing(sqlite3.connect(file)) as db, db:
         assert db.execute("UPDATE blobs SET body = x'00' WHERE run = 0").rowcount
     message = rf"^run 'r1': the state at step {step} is damaged \(the content [0-9a-f]{{12}}… is damaged"
@@ -130,7 +161,7 @@ def test_a_large_value_is_written_once_and_no_snapshot_fetches_it(tmp_path: Path
     store = SQLiteStore(tmp_path / "large.db")
     fetched: list[str] = []
     blob = store.blob
-    store.blob = lambda digest: fetched.append(digest) or blob(digest)  # type: ignore[method-assign,func-returns-value]
+    store.blob = lambda digest: fetched.append(digest) or blob(digest)
     engine = Engine(Graph([load, measure]), store=store)
     for run_id in ("a", "b"):
         assert engine.run({"x": 1}, run_id=run_id)["size"] == len(LARGE)
@@ -155,3 +186,19 @@ def test_a_large_value_that_is_kept_is_written_as_the_same_reference() -> None:
     again, _ = snapshot_entry(kept, more := {})
     assert kept.get("doc").digest not in more
     assert read_snapshot(again, blobs.__getitem__)[0] == state
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_state_is_read_from_at_most_a_thousand_small_steps(tmp_path: Path, durability: Any) -> None:
+    @node(writes=["n"], goto=["count", END])
+    def count(n: int) -> Command:
+        return Command(update={"n": n + 1}, goto="count" if n < 2_999 else END)
+
+    store = SQLiteStore(tmp_path / "runs.db", synchronous="off")
+    with Engine(Graph([count]), store=store, durability=durability, max_steps=3_000) as engine:
+        engine.run({"n": 0}, run_id="r")
+        snapshots = [0, *(entry.n for entry in store.find("r", "snapshot", "")), 3_000]
+        assert all(later - earlier <= 1_100 for earlier, later in pairwise(snapshots)), snapshots
+        assert len(snapshots) <= 6  # and it stores no more of them than that needs
+        assert [engine.state("r", step).get("n") for step in (0, 1_500, 3_000)] == [0, 1_500, 3_000]
+    store.close()

@@ -181,7 +181,7 @@ def test_arguments_that_cannot_be_stored_are_said_in_the_message() -> None:
 
 def test_attributes_that_cannot_be_stored_are_left_out() -> None:
     error = Built(404, "gone")
-    error.response = object()  # type: ignore[attr-defined]
+    error.response = object()
     assert vars(again(error, to_handle=True)) == {"status": 404}
 
 
@@ -202,6 +202,22 @@ def test_where_it_was_raised_is_stored() -> None:
     with pytest.raises(ValueError, match="no") as caught:
         raise ValueError("no")
     assert "test_where_it_was_raised_is_stored" in plain_error(caught.value)["traceback"]
+
+
+def test_of_a_long_traceback_the_innermost_calls_are_stored() -> None:
+    def down(level: int) -> None:
+        if level:
+            further(level - 1)
+        raise ValueError("here")
+
+    def further(level: int) -> None:
+        down(level)
+
+    with pytest.raises(ValueError, match="here") as caught:
+        down(150)
+    stored = plain_error(caught.value)["traceback"]
+    assert stored.count("File ") == 100
+    assert stored.rstrip().splitlines()[-1].strip() == 'raise ValueError("here")'
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class NoReduce(Exception):
     def __reduce__(self) -> Any:
         raise RuntimeError("no reduce")
 
-    __reduce_ex__ = __reduce__  # type: ignore[assignment]
+    __reduce_ex__ = __reduce__
 
 
 class NoInit(Exception):
@@ -71,7 +71,7 @@ class NoEq(Exception):
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("no comparison")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 class NoNotes(Exception):
@@ -132,7 +132,7 @@ def http_error_with_a_body() -> Exception:
 def in_a_circle() -> Exception:
     one, other = ValueError("one"), KeyError("other")
     one.__cause__, other.__cause__ = other, one
-    one.other, other.one = other, one  # type: ignore[attr-defined]
+    one.other, other.one = other, one
     return one
 
 
@@ -154,7 +154,7 @@ def deep_groups() -> Exception:
 
 def a_note_that_is_none() -> Exception:
     error = ValueError("noted")
-    error.__notes__ = "not a list"  # type: ignore[assignment]
+    error.__notes__ = "not a list"
     return error
 
 
@@ -388,8 +388,8 @@ def watched(said: list[str], module: str) -> type[Exception]:
 def test_nothing_of_it_is_called(monkeypatch: pytest.MonkeyPatch, to_handle: bool, is_partial: bool) -> None:
     said: list[str] = []
     module = types.ModuleType("watched_module")
-    module.__getattr__ = lambda name: said.append(name)  # type: ignore[method-assign]
-    module.Watched = watched(said, "watched_module")  # type: ignore[attr-defined]
+    module.__getattr__ = lambda name: said.append(name)
+    module.Watched = watched(said, "watched_module")
     monkeypatch.setitem(sys.modules, "watched_module", module)
     error = module.Watched("x", object()) if is_partial else module.Watched("x")
     data = encode(plain_error(error), ordered=True)

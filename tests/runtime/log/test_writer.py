@@ -41,7 +41,7 @@ class Pile:
 
 def writer(pile: Pile, durability: Any = "sync") -> LogWriter:
     encoder = EntryEncoder({"": "00" * 32}, 0.0)
-    return LogWriter(pile, "r", 1, durability=durability, encoder=encoder)  # type: ignore[arg-type]
+    return LogWriter(pile, "r", 1, durability=durability, encoder=encoder)
 
 
 def step(number: int, value: Any = 1) -> Step:
@@ -227,7 +227,7 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
         events.append("look up")
         return []
 
-    Recorder(Session(), recall)._history(Item())  # type: ignore[arg-type]
+    Recorder(Session(), recall)._history(Item())
     assert events == ["before call", "look up"]
 
 
@@ -283,7 +283,7 @@ def test_in_async_mode_all_is_written_before_a_node_with_effects_is_called(tmp_p
         go.wait(0.05)  # a store that is behind
         append(*args, **more)
 
-    store.append = slowly  # type: ignore[method-assign]
+    store.append = slowly
     Engine(Graph([before, act]), store=store, durability="async").run({"a": 1}, run_id="r")
     assert found == [1]
 
@@ -358,7 +358,7 @@ def test_a_writer_whose_run_cannot_get_to_the_disk_has_failed() -> None:
 
     kept = LogWriter(
         Broken(), "r", 1, durability="async", encoder=EntryEncoder({"": "00" * 32}, 0.0), owes=True
-    )  # type: ignore[arg-type]
+    )
     for use in (kept.barrier, lambda: kept.write([step(1)]), kept.close):
         with pytest.raises(StoreError, match="the disk is gone"):
             use()

@@ -278,3 +278,61 @@ def test_a_node_that_raises_a_cancellation_of_its_own(store: Store) -> None:
     engine = Engine(Graph([bad]), store=store)
     assert engine.run({"x": 1}, run_id="r", check=False).status == "failed"
     assert engine.replay("r").ok
+
+
+# -- rescues ---------------------------------------------------------------------------------------------------
+
+
+def failing(x: int) -> int:
+    raise ValueError(x)
+
+
+def raises(error: Exception, x: int) -> int:
+    raise KeyError(x) from error
+
+
+def reraises(error: Exception, x: int) -> int:
+    raise error
+
+
+def returns_another(error: Exception, x: int) -> Any:
+    return {"q": 1}
+
+
+async def araises(error: Exception, x: int) -> int:
+    raise KeyError(x)
+
+
+@pytest.mark.parametrize("rescue", [raises, reraises, returns_another, araises])
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_a_rescue_that_failed_fails_again(store: Store, rescue: Any, on_error: Any) -> None:
+    graph = Graph([node(failing, writes=("y",), rescue=rescue)])
+    engine = Engine(graph, store=store, on_error=on_error)
+    asyncio.run(engine.arun({"x": 1}, run_id="r", check=False))
+    assert engine.replay("r").divergences == ()
+
+
+def test_a_rescue_that_fails_otherwise_is_a_difference(store: Store) -> None:
+    was = Graph([node(failing, writes=("y",), rescue=raises)])
+    Engine(was, store=store).run({"x": 1}, run_id="r", check=False)
+
+    def otherwise(error: Exception, x: int) -> int:
+        raise KeyError(x + 1)
+
+    for rescue in (otherwise, lambda error, x: {"y": 1}):
+        report = Engine(Graph([node(failing, writes=("y",), rescue=rescue)]), store=store).replay("r")
+        assert [each.kind for each in report.divergences] == ["error"]
+
+
+def test_a_timeout_before_a_rescue_is_not_checked(store: Store) -> None:
+    is_quick = False
+
+    @node(output="y", timeout=0.01, rescue=raises)
+    async def slow(x: int) -> int:
+        await asyncio.sleep(0 if is_quick else 60)
+        return x
+
+    engine = Engine(Graph([slow]), store=store)
+    assert isinstance(engine.run({"x": 1}, run_id="r", check=False).error, KeyError)
+    is_quick = True
+    assert engine.replay("r").ok

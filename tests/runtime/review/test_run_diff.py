@@ -221,3 +221,26 @@ def test_items_inside_that_only_one_run_has_are_named() -> None:
     engine.run({"a": 8}, run_id="y")
     items = [item for step in engine.diff("x", "y").steps for item in step.items]
     assert ("inner#0/large#0", "y") in [(item.path, item.only_in) for item in items]
+
+
+def test_a_large_value_of_two_runs_is_read_once_for_each_log_and_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @node(output="large")
+    def make(x: int) -> bytes:
+        return bytes(200_000)
+
+    @node(output="size")
+    def measure(large: bytes) -> int:
+        return len(large)
+
+    with Engine(Graph([make, measure]), store=SQLiteStore(tmp_path / "runs.db")) as engine:
+        engine.run({"x": 1}, run_id="a")
+        engine.fork("a", step=1, run_id="b")
+        read: list[str] = []
+        blob = SQLiteStore.blob
+        monkeypatch.setattr(
+            SQLiteStore, "blob", lambda self, digest: read.append(digest) or blob(self, digest)
+        )
+        assert not engine.diff("a", "b")
+        assert len(read) <= 4, read

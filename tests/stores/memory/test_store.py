@@ -81,3 +81,16 @@ def test_a_long_chain_of_forks_is_rarely_looked_through(monkeypatch: pytest.Monk
     for n in range(11):
         store.create(RunRow(f"r{n}", status="completed"))
     assert _ids(store) == [f"r{n}" for n in range(1, 11)]
+
+
+def test_a_store_that_is_full_rarely_looks_for_what_to_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each new run would look at all the others."""
+    looked = list[int]()
+    drop = MemoryStore._drop_oldest
+    monkeypatch.setattr(MemoryStore, "_drop_oldest", lambda store: (looked.append(1), drop(store)))
+    store = MemoryStore(keep=80)
+    for n in range(400):
+        store.create(RunRow(f"r{n}", status="completed"))
+        assert min(n + 1, 80) <= len(store.rows()) <= 90
+    assert len(looked) < 40
+    assert _ids(store)[-80:] == [f"r{n}" for n in range(320, 400)]

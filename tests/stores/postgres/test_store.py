@@ -27,6 +27,7 @@ from clew.stores import LogEntry, PostgresStore, RunRow, Statement
 from clew.stores.postgres import connection as postgres_link
 from clew.stores.postgres import migrations
 from clew.stores.postgres.pool import Loan
+from clew.stores.sql_rows import COLUMNS, ORIGIN, row_values
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -136,17 +137,17 @@ class TestOpening:
         self, server: PostgresServer, store: PostgresStore, schema: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store.append("r", [step(1)], _owned(store))
-        later = (*migrations.MIGRATIONS, "CREATE TABLE extra (x int); CREATE INDEX extra_x ON extra (x)")
+        later = (*migrations.MIGRATIONS, "CREATE TABLE @.extra (x int); CREATE INDEX extra_x ON @.extra (x)")
         monkeypatch.setattr(migrations, "MIGRATIONS", later)
         new = PostgresStore(server.dsn, schema=schema)
-        assert new._link.fetch("", "SELECT count(*) FROM extra") == [(0,)]
+        assert new._link.fetch("", "SELECT count(*) FROM @.extra") == [(0,)]
         assert list(new.entries("r")) == [step(1)]
         new.close()
 
     def test_an_older_format_is_refused_by_its_number(
         self, server: PostgresServer, schema: str, admin: psycopg.Connection[tuple[object, ...]]
     ) -> None:
-        admin.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}")  # type: ignore[arg-type]
+        admin.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}")
         admin.execute("CREATE TABLE version (version integer NOT NULL); INSERT INTO version VALUES (2)")
         with pytest.raises(StoreVersionError, match="format 2"):
             PostgresStore(server.dsn, schema=schema)
@@ -180,6 +181,33 @@ class TestOpening:
         store.claim("r", "other", lease=30.0)
 
 
+def test_a_schema_of_format_8_keeps_its_runs(
+    server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owners are gone: their leases were those of runs."""
+    row = RunRow("r", "g", b"start", status="running", created=5.0, codes={"n": "x"}, description="d")
+    values, origin = row_values(row)
+    with psycopg.connect(server.dsn, autocommit=True) as db:
+        db.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}")
+        for script in migrations.MIGRATIONS[:2]:
+            db.execute(script.replace("@.", ""))
+        db.execute("CREATE TABLE version (version integer NOT NULL); INSERT INTO version VALUES (8)")
+        names, marks = COLUMNS.replace(", attributes, last_queue", ""), ", ".join(["%s"] * 14)
+        into = f"INSERT INTO runs (key, {names}) VALUES ({marks})"
+        db.execute(into, ("r", *values[:-2]))
+        db.execute(
+            f"INSERT INTO origins (run, {ORIGIN}) VALUES (1, %s, %s, %s, %s, %s)",
+            origin,
+        )
+        db.execute("UPDATE runs SET fence = %s, owner = 'old', until = 1e12", ((1 << 32) + 1,))
+    store = PostgresStore(server.dsn, schema=schema)
+    assert store.row("r") == row
+    assert (store.owner("r"), store.workers(), store.queues(), store.inbox("r")) == (None, [], [], [])
+    assert [row.run_id for row in store.page(graph="g")[0]] == ["r"]
+    assert store.claim("r", "me", lease=30.0) == (1 << 32) + 2
+    store.close()
+
+
 class TestCutConnection:
     def test_every_verb_connects_again(
         self, store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]
@@ -197,7 +225,7 @@ class TestCutConnection:
         _cut(store, admin)
         assert [entry.n for entry in store.entries("r")] == [1, 2, 3]
         _cut(store, admin)
-        store.renew("r", fence, lease=30.0)
+        store.renew("me", lease=30.0)
         _cut(store, admin)
         store.update("r", status="completed", updated=1.0, error=None, fence=fence)
         _cut(store, admin)
@@ -218,12 +246,13 @@ class TestCutConnection:
         _cut(store, admin)
         with pytest.raises(CommitConflictError):
             store.append("r", [step(1, b"other")], fence)
+        store.release("r", fence)
         store.claim("r", "me", lease=30.0)
         _cut(store, admin)
         with pytest.raises(RunOwnedError):
             store.append("r", [step(2)], fence)
 
-    def test_its_owner_counts_as_alive_again(
+    def test_its_owner_is_alive_until_it_is_closed(
         self,
         server: PostgresServer,
         store: PostgresStore,
@@ -237,9 +266,11 @@ class TestCutConnection:
         with pytest.raises(RunOwnedError):
             other.claim("r", "other", lease=30.0)
         _cut(store, admin)
-        other.claim("r", "other", lease=30.0)
         with pytest.raises(RunOwnedError):
-            store.append("r", [step(2)], fence)
+            other.claim("r", "other", lease=30.0)
+        store.append("r", [step(2)], fence)
+        store.close()
+        assert other.claim("r", "other", lease=30.0) > fence
         other.close()
 
     @pytest.mark.parametrize("verb", ["create", "delete", "append", "append two", "claim"])
@@ -250,8 +281,8 @@ class TestCutConnection:
         fence = _owned(store)
         link, run = store._link, store._link.run
 
-        def lossy(what, work):  # type: ignore[no-untyped-def]
-            def done_and_cut(cursor, again):  # type: ignore[no-untyped-def]
+        def lossy(what, work):
+            def done_and_cut(cursor, again):
                 answer = work(cursor, again)
                 if not again:
                     _cut(store, admin)
@@ -260,7 +291,7 @@ class TestCutConnection:
 
             return run(what, done_and_cut)
 
-        link.run = lossy  # type: ignore[method-assign]
+        link.run = lossy
         content = b"large"
         if verb == "create":
             store.create(RunRow("new", seed=5, codes={"n": "x"}), {sha256(content).hexdigest(): content})
@@ -271,9 +302,10 @@ class TestCutConnection:
         elif verb == "append two":
             store.append("r", [step(1), LogEntry("call", "p", 0, b"", b"")], fence, drop=[("x", "", 0)])
         else:
+            store.release("r", fence)
             fence = store.claim("r", "me", lease=30.0)
             store.append("r", [step(1)], fence)
-        link.run = run  # type: ignore[method-assign]
+        link.run = run
         assert [row.run_id for row in store.rows()] == {"create": ["r", "new"], "delete": []}.get(verb, ["r"])
         if verb in ("append", "append two", "claim"):
             assert [entry.n for entry in store.find("r", "step", "")] == [1]
@@ -302,7 +334,7 @@ class TestServer:
         store.append("r", [step(2)], fence)
         store.append("r", [step(3), step(4)], fence)
         assert [entry.n for entry in store.entries("r")] == [1, 2, 3, 4]
-        store.renew("r", fence, lease=30.0)
+        store.renew("me", lease=30.0)
         with pytest.raises(RunOwnedError):
             other.claim("r", "other", lease=30.0)
         store.close()
@@ -395,7 +427,7 @@ class TestServer:
             thread.join()
         assert not errors
         assert len(store.entries("r")) == many * steps
-        store.renew("r", fence, lease=30.0)
+        store.renew("me", lease=30.0)
         with pytest.raises(RunOwnedError):
             other.claim("r", "other", lease=30.0)
         store.close()
@@ -498,14 +530,14 @@ class TestPool:
     @pytest.mark.parametrize("size", [0, -1, True, 1.5, "8"])
     def test_a_size_that_is_none(self, server: PostgresServer, size: object) -> None:
         with pytest.raises(StoreError, match="pool_size"):
-            PostgresStore(server.dsn, pool_size=size)  # type: ignore[arg-type]
+            PostgresStore(server.dsn, pool_size=size)
 
     def test_a_server_with_few_places_is_shared(self, server: PostgresServer, schema: str) -> None:
         """A connection that is refused for want of a place is waited for."""
         name = f"few_{token_hex(4)}"
         with psycopg.connect(server.dsn, autocommit=True) as admin:
-            admin.execute(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT 2")  # type: ignore[arg-type]
-            admin.execute(f"GRANT CREATE ON DATABASE postgres TO {name}")  # type: ignore[arg-type]
+            admin.execute(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT 2")
+            admin.execute(f"GRANT CREATE ON DATABASE postgres TO {name}")
         store = PostgresStore(f"{server.dsn} user={name}", schema=schema)
         fence = _owned(store)
         errors: list[BaseException] = []
@@ -541,7 +573,7 @@ def test_a_claim_waits_for_an_append_that_is_under_way(
 ) -> None:
     """Otherwise an entry could appear behind the back of the new owner."""
     fence = _owned(store)
-    store.renew("r", fence, lease=0.0)
+    store.renew("me", lease=0.0)
     other = PostgresStore(server.dsn, schema=schema)
     key = secrets.randbits(31)
     admin.execute("SELECT pg_advisory_lock(%s)", (key,))
@@ -630,7 +662,7 @@ def test_a_flipped_bit_in_an_entry_is_found_and_named(
         store.append(run_id, [LogEntry("call", "a#0", n, b"a call", b"digest") for n in range(3)], fence)
     before = list(store.entries("sound"))
     done = admin.execute(
-        f"UPDATE {schema}.{table} SET {column} = set_bit({column}, 9, 1 - get_bit({column}, 9)) "  # type: ignore[arg-type]
+        f"UPDATE {schema}.{table} SET {column} = set_bit({column}, 9, 1 - get_bit({column}, 9)) "
         f"WHERE run = 2 AND {which}"
     )
     assert done.rowcount == 1
@@ -657,7 +689,7 @@ def test_a_damaged_row_is_named_and_the_others_are_listed(
 ) -> None:
     for run_id in ("sound", "hurt"):
         store.create(RunRow(run_id, "graph", b"start", 7, codes={"node": "x"}))
-    assert admin.execute(ROWS[what].format(schema)).rowcount == 1  # type: ignore[arg-type]
+    assert admin.execute(ROWS[what].format(schema)).rowcount == 1
     rows = store.rows()
     assert [row.run_id for row in rows] == ["sound", "hurt"]
     assert (rows[0].damage, store.row("sound").seed) == ("", 7)

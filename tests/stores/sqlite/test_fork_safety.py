@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 FORKS = 300
 PROGRAM = """
 import os, sys, threading, warnings
@@ -46,7 +44,6 @@ print("all came back")
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 def test_children_of_a_process_that_is_inside_sqlite_open_stores(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(FORKS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

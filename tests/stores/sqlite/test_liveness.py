@@ -12,7 +12,7 @@ from secrets import token_hex
 
 import pytest
 
-from clew.errors import RunOwnedError
+from clew.errors import OwnerDeadError, RunOwnedError
 from clew.stores import RunRow, Store
 from tests.stores.processes import Process, opened, step
 
@@ -56,7 +56,7 @@ def test_a_silent_owner_is_followed_when_its_lease_has_run_out(store: Store, add
         fence = owner.do("claim", "r", "first")
         with pytest.raises(RunOwnedError):
             store.claim("r", "second", lease=30.0)
-        owner.do("renew", "r", fence, 0.0)
+        owner.do("renew", "first", 0.0)
         owner.freeze()
         owner.tell("append", "r", 1, fence)  # it would do that next
         successor = store.claim("r", "second", lease=30.0)
@@ -134,17 +134,19 @@ def test_a_wrong_wall_clock_takes_no_run(store: Store, address: str, ahead: floa
     """An owner that renews its lease keeps its run, whoever's clock is wrong, and loses it when it stops renewing."""
     with Process(address, shift=ahead) as wrong:
         fence = store.claim("r", "right", lease=30.0)
-        store.renew("r", fence, lease=30.0)
+        store.renew("right", lease=30.0)
         assert wrong.do("claim", "r", "wrong") == "RunOwnedError"
         store.append("r", [step(1)], fence)
-        store.renew("r", fence, lease=0.0)
+        store.renew("right", lease=0.0)
         taken = wrong.do("claim", "r", "wrong")
         assert taken > fence
-        assert wrong.do("renew", "r", taken) is None
-        with pytest.raises(RunOwnedError):
+        assert wrong.do("renew", "wrong") is None
+        with pytest.raises(OwnerDeadError):
             store.claim("r", "right", lease=30.0)
-        wrong.do("renew", "r", taken, 0.0)
-        assert store.claim("r", "right", lease=30.0) > taken
+        with pytest.raises(RunOwnedError):
+            store.claim("r", "right again", lease=30.0)
+        wrong.do("renew", "wrong", 0.0)
+        assert store.claim("r", "right again", lease=30.0) > taken
 
 
 OUTLIVING = {

@@ -142,11 +142,11 @@ class TestLock:
         assert (lock.slot, lock.is_visible()) == (0, True)
         assert is_alive(tmp_path / "runs.db", 0)
         lock.close()
-        store, fence = owned(tmp_path / "runs.db")
+        store, _ = owned(tmp_path / "runs.db")
         other = SQLiteStore(tmp_path / "runs.db")
         with pytest.raises(RunOwnedError):
             other.claim("r", "other", lease=30.0)
-        store.renew("r", fence, lease=0.0)
+        store.renew("me", lease=0.0)
         other.claim("r", "other", lease=30.0)
         store.close()
         other.close()
@@ -225,7 +225,7 @@ class TestReplacedFiles:
         if is_there:
             owned(path)[0].close()
         for use in (
-            lambda: store.renew("r", fence, lease=30.0),
+            lambda: store.renew("me", lease=30.0),
             lambda: store.claim("r", "me", lease=30.0),
             lambda: store.create(RunRow("s")),
             lambda: store.update("r", status="completed", updated=0.0, error=None, fence=fence),
@@ -247,7 +247,7 @@ class TestReplacedFiles:
         store, fence = owned(path)
         for file in lock_files(path):
             file.unlink()
-        store.renew("r", fence, lease=3600.0)
+        store.renew("me", lease=3600.0)
         assert refused_elsewhere(path)
         store.append("r", [step(1)], fence)
         store.close()
@@ -292,7 +292,7 @@ class TestClock:
     def test_a_row_has_the_boot_of_this_machine(self, path: Path) -> None:
         store, _ = owned(path)
         with closing(sqlite3.connect(path)) as db:
-            (boot,) = db.execute("SELECT boot FROM runs").fetchone()
+            (boot,) = db.execute("SELECT boot FROM workers").fetchone()
         assert boot == lease_clock.BOOT_CLOCK.boot
         store.close()
 

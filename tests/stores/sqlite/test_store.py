@@ -25,6 +25,7 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.stores import LogEntry, RunRow, SQLiteStore
+from clew.stores.sql_rows import COLUMNS, ORIGIN, row_values
 from clew.stores.sqlite import file as sqlite_file
 from tests.stores.processes import Process, step
 
@@ -49,7 +50,7 @@ def _owned(store: SQLiteStore, run_id: str = "r") -> int:
 class TestOpening:
     @pytest.mark.parametrize("synchronous, level", [("off", 0), ("normal", 1), ("full", 2)])
     def test_it_writes_ahead_and_syncs_as_told(self, path: Path, synchronous: str, level: int) -> None:
-        store = SQLiteStore(path, synchronous=synchronous)  # type: ignore[arg-type]
+        store = SQLiteStore(path, synchronous=synchronous)
         assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._db.execute("PRAGMA synchronous").fetchone() == (level,)
         store.close()
@@ -59,7 +60,7 @@ class TestOpening:
 
     def test_other_words_are_refused(self, path: Path) -> None:
         with pytest.raises(StoreError, match="synchronous"):
-            SQLiteStore(path, synchronous="extra")  # type: ignore[arg-type]
+            SQLiteStore(path, synchronous="extra")
         assert not path.exists()
 
     @pytest.mark.parametrize("name", [":memory:", ""])
@@ -115,6 +116,27 @@ class TestOpening:
         monkeypatch.undo()
         with pytest.raises(StoreVersionError):
             SQLiteStore(path)
+
+    def test_a_file_of_format_8_keeps_its_runs(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its owners are gone: their leases were those of runs."""
+        with closing(sqlite3.connect(path)) as db:
+            for script in sqlite_file.MIGRATIONS[:2]:
+                db.executescript(script)
+            db.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
+            db.execute("PRAGMA user_version = 8")
+            row = RunRow("r", "g", b"start", status="running", created=5.0, codes={"n": "x"}, description="d")
+            values, origin = row_values(row)
+            names = COLUMNS.replace(", attributes, last_queue", "")
+            db.execute(f"INSERT INTO runs ({names}) VALUES ({', '.join('?' * 13)})", values[:-2])
+            db.execute(f"INSERT INTO origins (run, {ORIGIN}) VALUES (1, ?, ?, ?, ?, ?)", origin)
+            db.execute("UPDATE runs SET fence = ?, owner = 'old', until = 1e9, boot = 'b'", ((1 << 32) + 1,))
+            db.commit()
+        store = SQLiteStore(path)
+        assert store.row("r") == row
+        assert (store.owner("r"), store.workers(), store.queues(), store.inbox("r")) == (None, [], [], [])
+        assert [row.run_id for row in store.page(graph="g")[0]] == ["r"]
+        assert store.claim("r", "me", lease=30.0) == (1 << 32) + 2
+        store.close()
 
     @pytest.mark.parametrize("version", range(1, sqlite_file.OLDEST))
     def test_an_older_format_is_refused_by_its_number_and_left_as_it_is(
@@ -336,9 +358,9 @@ def test_a_step_costs_little_beyond_its_body(path: Path) -> None:
 def test_a_lease_is_renewed_without_writing_the_start_again(path: Path) -> None:
     store = SQLiteStore(path)
     store.create(RunRow("r", start=b"s" * 1_000_000))
-    fence = store.claim("r", "me", lease=30.0)
+    store.claim("r", "me", lease=30.0)
     store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    store.renew("r", fence, lease=30.0)
+    store.renew("me", lease=30.0)
     assert Path(f"{path}-wal").stat().st_size < 20_000
     store.close()
 
@@ -417,6 +439,7 @@ def test_a_file_that_waits_for_the_disk_goes_on_doing_so(path: Path) -> None:
 
 def test_a_refused_append_of_another_owner_names_the_run(store: SQLiteStore) -> None:
     fence = _owned(store, "nightly")
+    store.release("nightly", fence)
     store.claim("nightly", "me", lease=30.0)
     with pytest.raises(RunOwnedError, match="run 'nightly' now belongs to another owner"):
         store.append("nightly", [step(1)], fence)

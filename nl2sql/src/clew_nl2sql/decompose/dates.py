@@ -8,7 +8,9 @@ Conventions, all relative to the recorded date of the run:
 - "this week", "this month" and so on are the whole period, to its last day.
 - "since May 2025" includes May, "until May 2025" too; "before" and "after" do not.
 
-A month without a year, and a date like 05/06/2025, have two readings, so they stay as they are.
+A month without a year, and a date like 05/06/2025, have two readings, so they stay as they are. So
+do times that do not exist: "31 February 2025", "the last 0 days". The planner does not read them, and the answer
+says so.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ def in_days(text: str, today: date, named: str = "") -> str:
     """Return the text with days for times in words; `named` is the column to mention before them."""
 
     def days(found: re.Match[str]) -> str:
-        first, last = _period(found, today)
+        try:
+            first, last = _period(found, today)
+        except (ValueError, OverflowError):  # there is no such day
+            return found[0]
         edge = (found["edge"] or "").lower()
         if edge in ("before", "since"):
             return f"{named}{edge} {first.isoformat()}"
@@ -60,18 +65,16 @@ def in_days(text: str, today: date, named: str = "") -> str:
     return _TIMES.sub(days, text)
 
 
-def has_time(text: str) -> bool:
-    """Return whether a text has a time in words."""
-    return bool(_TIMES.search(text))
-
-
 def _period(found: re.Match[str], today: date) -> Period:
     if found["day"]:
         day = today - timedelta(days=found["day"].lower() == "yesterday")
         return day, day
     if found["count"]:
         given = found["count"].lower()
-        return _before(today, found["units"].lower(), int(NUMBER_WORDS.get(given, given)) or 1)
+        count = int(NUMBER_WORDS.get(given, given))
+        if not count:
+            raise ValueError("a period of no days")
+        return _before(today, found["units"].lower(), count)
     if found["which"]:
         unit = found["unit"].lower()
         if found["which"].lower() in ("this", "current"):
@@ -83,7 +86,7 @@ def _period(found: re.Match[str], today: date) -> Period:
     for number in ("1", "2"):
         if found[f"d{number}"]:
             year, month = int(found[f"y{number}"]), MONTHS[found[f"m{number}"].lower()]
-            day = date(year, month, min(max(int(found[f"d{number}"]), 1), monthrange(year, month)[1]))
+            day = date(year, month, int(found[f"d{number}"]))
             return day, day
     if found["m3"]:
         start = date(int(found["y3"]), MONTHS[found["m3"].lower()], 1)

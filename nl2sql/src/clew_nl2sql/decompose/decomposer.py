@@ -22,6 +22,7 @@ from clew_nl2sql.decompose.normalization import content, name_words, stem
 from clew_nl2sql.decompose.source_scoring import Vocabulary, score
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.schemas import CombineGroup, DecomposerResponse, PostOp, SubQuery
+from clew_nl2sql.timezones import today_in
 
 CHANGE = 0.35  # cost of a change of source
 # Names of columns that hold text by people, most specific first.
@@ -43,9 +44,11 @@ LITTLE = 0.25  # a clause with a lower score belongs to no source
 
 
 class LinkingDecomposer:
-    """Decomposes questions deterministically and offline. "last year" is relative to `today`."""
+    """Decomposes questions deterministically and offline. "last year" is relative to `today`, which
+    returns the date in the time zone of a source.
+    """
 
-    def __init__(self, *, today: Callable[[], date] = date.today) -> None:
+    def __init__(self, *, today: Callable[[str], date] = today_in) -> None:
         self._today = today
 
     def decompose(self, question: str, catalogs: Mapping[str, Catalog]) -> DecomposerResponse:
@@ -75,13 +78,13 @@ class LinkingDecomposer:
             intent = rewrite.spent(text, catalogs[source], entity)
             if intent != text:
                 intent = rewrite.by_name(intent, catalogs[source], entity)
-            intent = rewrite.dated(intent, catalogs[source], self._today())
+            intent = rewrite.dated(intent, catalogs[source], self._today(catalogs[source].timezone))
             return DecomposerResponse(
                 sub_queries=(_sub_query(1, source, intent, text),),
                 unmapped=unmapped,
                 notes=_as_well(source, [worth[found.index(piece)] for piece in pieces]),
             )
-        return _several(question, parts, unmapped, catalogs, self._today())
+        return _several(question, parts, unmapped, catalogs, self._today)
 
 
 def _spelled_out(question: str, catalogs: Mapping[str, Catalog]) -> str:
@@ -92,7 +95,7 @@ def _spelled_out(question: str, catalogs: Mapping[str, Catalog]) -> str:
     if spoken is None or catalog is None:
         return question
     matches = [
-        (SAYING.index(stem(word)), column.name, table.name)
+        (SAYING.index(stem(word)), column.name, table.own_name)
         for table in catalog.tables
         for column in table.columns
         for word in name_words(column.name)
@@ -175,7 +178,7 @@ def _several(
     parts: Sequence[tuple[str, list[Clause]]],
     unmapped: tuple[str, ...],
     catalogs: Mapping[str, Catalog],
-    today: date,
+    today: Callable[[str], date],
 ) -> DecomposerResponse:
     entity, said = english.entity_of(question)
     texts = [question[pieces[0].start : pieces[-1].end] for _, pieces in parts]
@@ -198,7 +201,7 @@ def _several(
             intent = rewrite.for_each(intent, catalog, _singular(entity))
         elif shared:
             intent = rewrite.by_name(intent, catalog, _singular(entity))
-        intent = rewrite.dated(intent, catalog, today)
+        intent = rewrite.dated(intent, catalog, today(catalog.timezone))
         intent = re.sub(r"\s+", " ", intent).strip(" ,")
         queries.append(_sub_query(number, source, f"{intent[:1].upper()}{intent[1:]}", text, shared))
     if len(queries) == 1:

@@ -66,13 +66,13 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
 def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str]) -> str:
     """Return the words that name the date column, if only one can be meant and the question does not name it."""
     for table, column in dates:
-        ignored = {stem(word) for word in name_words(table.name)}
+        ignored = {stem(word) for word in name_words(table.own_name)}
         own = {stem(word) for word in name_words(column.name)} - ignored
         own = own - _TIMES if own - _TIMES else own
         if own & said:
             return ""
     mentioned = [
-        column for table, column in dates if any(stem(word) in said for word in name_words(table.name))
+        column for table, column in dates if any(stem(word) in said for word in name_words(table.own_name))
     ]
     meant = [c for c in mentioned if not _BIRTHS.intersection(name_words(c.name))] or mentioned
     if not mentioned and len(dates) == 1:
@@ -154,5 +154,5 @@ def label(catalog: Catalog, entity: str) -> str:
 def _table_of(catalog: Catalog, entity: str) -> Table | None:
     wanted = stem(entity)
     return next(
-        (table for table in catalog.tables if [stem(w) for w in name_words(table.name)] == [wanted]), None
+        (table for table in catalog.tables if [stem(w) for w in name_words(table.own_name)] == [wanted]), None
     )

@@ -115,7 +115,10 @@ def denied_words(
     if not any(hidden.values()):
         return []
     forbidden = {
-        tuple(stem(part) for part in name_words(table)) for tables in hidden.values() for table in tables
+        tuple(stem(part) for part in name_words(name))
+        for tables in hidden.values()
+        for table in tables
+        for name in (table, table.rpartition(".")[2])  # with and without its schema
     }
     known = [Vocabulary(name, catalog) for name, catalog in visible.items()]
     stems = [stem(word) for word in words(question)]

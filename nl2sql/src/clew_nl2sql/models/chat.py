@@ -1,7 +1,9 @@
-"""Requests to a chat endpoint that return JSON of a given schema, or raise `ModelError`.
+"""Requests to a chat endpoint that return JSON of a given schema, or raise `ModelError` or `ModelRefusedError`.
 
 Temporary failures are retried a few times: too many requests (after the delay that the server requests), a
-server error, a timeout, a reply that is not JSON of that schema. Other rejections (400, 401) are not retried.
+server error, a timeout, a reply that is not JSON of that schema. A refusal is not retried: any other status from 400 to
+499, and a model that declines. There is one exception: if the endpoint does not know the form of the reply, the next
+form is used, and remembered for later requests: a JSON schema, any JSON object, text.
 
 Replies are untrusted text. They are parsed and validated, and proposed queries pass the same guard as all
 others. The API key is sent but never stored; no recorded request contains it.
@@ -9,29 +11,37 @@ others. The API key is sent but never stored; no recorded request contains it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
-from clew_nl2sql.errors import ModelError, UsageError
-from clew_nl2sql.models.reply import needed_by, read_reply, strict_schema
+from clew_nl2sql.errors import ModelError, ModelRefusedError, UsageError
+from clew_nl2sql.models.protocols import AnthropicProtocol, ChatProtocol, ChatRequest, OpenAIProtocol
+from clew_nl2sql.models.reply import Accept, needed_by, read_reply, strict_schema
 
 T = TypeVar("T")
 Record = Callable[..., Any]
 
 LONGEST_WAIT = 30.0  # seconds; the limit for a delay that a server requests
 LARGEST_REPLY = 1_000_000  # bytes
+# What an endpoint that does not know a form complains about.
+_ABOUT_FORM = re.compile(
+    rb"response_format|json_schema|json_object|json schema|tool|structured|grammar", re.I
+)
 
 
 class ChatModel:
     """A model behind an endpoint.
 
     Args:
-        base_url: URL of the API without ``/chat/completions``: ``https://host/v1``.
+        base_url: URL of the API without ``/chat/completions``: ``https://host/v1``. A URL that ends with
+            ``/messages`` speaks the protocol of Anthropic.
         model: Name of the model.
-        api_key: Sent as a bearer token, if given.
+        api_key: Sent with every request, if given.
+        temperature, max_tokens: Sent if given.
         timeout: Time limit of one request, in seconds, until its reply is complete.
         attempts: Number of requests before giving up.
         wait: Called with the seconds to wait between two requests; tests replace it.
@@ -43,6 +53,8 @@ class ChatModel:
         model: str,
         *,
         api_key: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
         timeout: float = 60.0,
         attempts: int = 3,
         wait: Callable[[float], object] = time.sleep,
@@ -51,9 +63,14 @@ class ChatModel:
             raise UsageError(
                 f"{base_url!r} is not the URL of a model; write http://host/v1 or https://host/v1"
             )
-        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        url = base_url.rstrip("/")
+        anthropic = url.lower().endswith("/messages")
+        self._protocol: ChatProtocol = AnthropicProtocol() if anthropic else OpenAIProtocol()
+        self._url = url if anthropic else f"{url}/chat/completions"
         self._model = model
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._temperature, self._max_tokens = temperature, max_tokens
+        self._headers = self._protocol.headers(api_key)
+        self._form = 0  # the first form that the endpoint may know
         self._timeout = timeout
         self._attempts = attempts
         self._wait = wait
@@ -61,16 +78,21 @@ class ChatModel:
     def __repr__(self) -> str:
         return f"ChatModel({self._url!r}, {self._model!r})"
 
-    def ask(self, record: Record | None, system: str, user: str, reply: type[T]) -> T:
-        """Ask once and return the reply as an instance of a msgspec struct. With `record`, record the call in
-        the run.
+    def ask(
+        self, record: Record | None, system: str, user: str, reply: type[T], accept: Accept | None = None
+    ) -> T:
+        """Ask once and return the reply as an instance of a msgspec struct.
+
+        Args:
+            record: Records the call in a run.
+            accept: Returns the values of the struct from an object or a text that is not one, or None.
         """
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         schema = strict_schema(reply)
         needed = needed_by(reply)
 
         def asked(messages: list[dict[str, str]], schema: dict[str, Any]) -> Any:
-            return self._asked(messages, schema, needed)
+            return self._asked(messages, schema, needed, accept)
 
         answer: Any = record("chat", asked, messages, schema) if record else asked(messages, schema)
         try:
@@ -78,11 +100,18 @@ class ChatModel:
         except msgspec.ValidationError as error:  # a recording made with another schema
             raise ModelError(f"the model's reply does not match the schema: {error}") from error
 
-    def _asked(self, messages: list[dict[str, str]], schema: dict[str, Any], needed: frozenset[str]) -> Any:
+    def _asked(
+        self,
+        messages: list[dict[str, str]],
+        schema: dict[str, Any],
+        needed: frozenset[str],
+        accept: Accept | None,
+    ) -> Any:
+        request = ChatRequest(self._model, messages, schema, self._temperature, self._max_tokens)
         reason = ""
         for attempt in range(self._attempts):
             try:
-                return read_reply(self._post(messages, schema), needed)
+                return read_reply(self._protocol.reply(self._post_in_known_form(request)), needed, accept)
             except _RetryableError as error:
                 reason = str(error)
                 if attempt + 1 < self._attempts:
@@ -93,18 +122,22 @@ class ChatModel:
                 reason = str(error)
         raise ModelError(f"the model gave no usable reply in {self._attempts} attempts: {reason}")
 
-    def _post(self, messages: list[dict[str, str]], schema: dict[str, Any]) -> bytes:
+    def _post_in_known_form(self, request: ChatRequest) -> bytes:
+        forms = self._protocol.forms
+        for place in range(self._form, len(forms)):
+            try:
+                content = self._post(self._protocol.body(request, forms[place]))
+            except _UnknownFormError as error:
+                if place + 1 == len(forms):
+                    raise ModelRefusedError(str(error)) from error
+            else:
+                self._form = place
+                return content
+        raise AssertionError("there is a form")
+
+    def _post(self, body: dict[str, Any]) -> bytes:
         import httpx
 
-        body = {
-            "model": self._model,
-            "messages": messages,
-            "temperature": 0,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "strict": True, "schema": schema},
-            },
-        }
         deadline = time.monotonic() + self._timeout
         try:
             with httpx.stream(
@@ -123,9 +156,10 @@ class ChatModel:
             )
         if response.status_code != 200:
             detail = content[:200].decode(errors="replace")
-            raise ModelError(
-                f"the endpoint rejected the request with status {response.status_code}: {detail}"
-            )
+            refused = f"the endpoint rejected the request with status {response.status_code}: {detail}"
+            if response.status_code in (400, 422) and _ABOUT_FORM.search(content):
+                raise _UnknownFormError(refused)
+            raise ModelRefusedError(refused)
         return content
 
 
@@ -147,6 +181,10 @@ class _RetryableError(Exception):
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+class _UnknownFormError(Exception):
+    """The endpoint does not know the form of the reply."""
 
 
 def _seconds(headers: Any) -> float | None:

@@ -8,31 +8,56 @@ explains them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Literal
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any, Literal
 
 import msgspec
 
 from clew_nl2sql.errors import ModelError
 from clew_nl2sql.models import prompts
 from clew_nl2sql.models.chat import ChatModel, Record
+from clew_nl2sql.models.narrowing import narrowed
+from clew_nl2sql.models.unread_words import unread_words
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.schemas import (
     AggregatorResponse,
+    CandidateModel,
     CombineGroup,
     DecomposerResponse,
     PlanModel,
     RefinerResponse,
     SubQuery,
 )
+from clew_nl2sql.timezones import today_in
+
+MOST = 3  # queries of one reply
+SCHEMA_TOKENS = 12_000
+_FENCED_SQL = re.compile(r"```(?:sql\w*)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+_QUERY = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
 
 
 # The docstrings of the replies are part of the schema that the model receives and the run records.
+class ReadReply(msgspec.Struct, kw_only=True):
+    """Words of the question, and the part of the SQL that reads them."""
+
+    words: str
+    sql: str
+
+
+class QueryProposal(msgspec.Struct, kw_only=True):
+    """One proposed query."""
+
+    sql: str
+    certainty: float
+    reads: list[ReadReply] = []
+
+
 class PlanReply(msgspec.Struct, kw_only=True):
     """What a planner's model replies."""
 
-    sql: str | None
-    certainty: float
+    queries: list[QueryProposal]
     reason: str = ""
 
 
@@ -60,10 +85,15 @@ class SynthesisReply(msgspec.Struct, kw_only=True):
 
 
 class ModelPlanner:
-    """Translates questions to SQL with a model.
+    """Translates questions to SQL with a model, which proposes up to three queries.
 
-    The prompt includes `values` examples of each text column; 0 includes none. A reply with a certainty below
-    `threshold` is an abstention.
+    Args:
+        model: The endpoint.
+        values: How many examples of each text column the prompt includes; 0 includes none.
+        threshold: A reply with a lower certainty is an abstention.
+        schema_tokens: About how many tokens the schema may take. A larger one is narrowed to the tables that the
+            question is likely to need.
+        today: Returns the date of a question, in the time zone of its source.
     """
 
     def __init__(
@@ -72,37 +102,87 @@ class ModelPlanner:
         *,
         values: int = prompts.VALUES,
         threshold: float = 0.0,
+        schema_tokens: int = SCHEMA_TOKENS,
+        today: Callable[[str], date] = today_in,
         record: Record | None = None,
     ) -> None:
         self._model, self._values, self._threshold, self._record = model, values, threshold, record
+        self._schema_tokens, self._today = schema_tokens, today
 
     def through(self, record: Record) -> ModelPlanner:
         """Return a copy that records its requests in a run."""
-        return ModelPlanner(self._model, values=self._values, threshold=self._threshold, record=record)
+        return ModelPlanner(
+            self._model,
+            values=self._values,
+            threshold=self._threshold,
+            schema_tokens=self._schema_tokens,
+            today=self._today,
+            record=record,
+        )
 
     def plan(self, question: str, catalog: Catalog) -> PlanModel:
-        """Return the model's query."""
+        """Return the model's queries."""
         return self._asked(question, catalog, None)
 
     def refine(self, question: str, catalog: Catalog, feedback: RefinerResponse) -> PlanModel:
-        """Return another query; the prompt includes the feedback on earlier ones."""
+        """Return other queries; the prompt includes the feedback on earlier ones."""
         return self._asked(question, catalog, feedback)
 
+    def _iso_today(self, timezone: str) -> str:
+        return self._today(timezone).isoformat()
+
     def _asked(self, question: str, catalog: Catalog, feedback: RefinerResponse | None) -> PlanModel:
+        zone = catalog.timezone
+        day = self._record("today", self._iso_today, zone) if self._record else self._iso_today(zone)
+        shown = narrowed(question, catalog, self._schema_tokens, self._values)
+        left_out = len(catalog.tables) - len(shown.tables)
         reply = self._model.ask(
             self._record,
-            prompts.PLANNER.format(dialect=catalog.dialect),
-            prompts.planner_text(question, catalog, feedback, self._values),
+            prompts.PLANNER.format(dialect=catalog.dialect, today=day),
+            prompts.planner_text(question, shown, feedback, self._values, left_out),
             PlanReply,
+            accept_query,
         )
-        sql = (reply.sql or "").strip().rstrip(";").strip() or None
-        certainty = min(max(reply.certainty, 0.0), 1.0)
+        candidates = tuple(_candidate(question, one, catalog.dialect) for one in reply.queries[:MOST])
+        candidates = tuple({one.sql: one for one in reversed(candidates) if one.sql}.values())[::-1]
+        if not candidates:
+            return PlanModel(abstained=True, certainty=0.0)
+        best = candidates[0]
         return PlanModel(
-            sql=sql,
-            certainty=certainty,
-            abstained=sql is None or certainty < self._threshold,
-            hash=hashlib.sha256((sql or "").encode()).hexdigest(),
+            sql=best.sql,
+            certainty=best.certainty,
+            abstained=best.certainty < self._threshold,
+            candidates=candidates,
+            unmapped=best.unmapped,
+            threshold=self._threshold,
+            needs_agreement=True,
+            hash=hashlib.sha256(best.sql.encode()).hexdigest(),
         )
+
+
+def _candidate(question: str, one: QueryProposal, dialect: str) -> CandidateModel:
+    sql = one.sql.strip().rstrip(";").strip()
+    pairs = [(pair.words, pair.sql) for pair in one.reads]
+    return CandidateModel(
+        sql=sql,
+        certainty=min(max(one.certainty, 0.0), 1.0),
+        unmapped=unread_words(question, sql, pairs, dialect),
+    )
+
+
+def accept_query(said: Any) -> dict[str, Any] | None:
+    """Read a single query, which is what many models reply: an object with `sql`, or text with SQL in it."""
+    if isinstance(said, dict):
+        if "sql" not in said:
+            return None
+        sql, certainty = said["sql"], said.get("certainty", 1.0)
+        queries = [{"sql": sql, "certainty": certainty, "reads": said.get("reads") or []}] if sql else []
+        return {"queries": queries, "reason": str(said.get("reason") or "")}
+    fenced = _FENCED_SQL.search(said)
+    sql = fenced[1] if fenced else said
+    if not _QUERY.match(sql):
+        return None
+    return {"queries": [{"sql": sql.strip(), "certainty": 1.0, "reads": []}]}
 
 
 class ModelDecomposer:

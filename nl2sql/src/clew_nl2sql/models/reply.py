@@ -1,19 +1,27 @@
-"""Build the schema for a chat endpoint, and parse its replies.
+"""Build the schema for a chat endpoint, and parse what a model replies.
 
 Endpoints that enforce a schema support only a subset of JSON Schema: the root is an object and not a
 reference, every element has a type, every property is required, and no others are allowed. `strict_schema`
-produces this subset. Parsing is more tolerant: properties with a default may be missing. `ValueError`
-describes an invalid reply.
+produces this subset.
+
+Parsing is more tolerant. Reasoning (`<think>`) is removed. The object may be anywhere in the text, in a fence or
+not, and properties with a default may be missing. `ValueError` describes an invalid reply.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-_FENCED = re.compile(r"^\s*```(?:json)?\s*(.*?)\s*```\s*$", re.DOTALL)
+Accept = Callable[[Any], dict[str, Any] | None]  # reads a reply of another kind: an object or a text
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = re.compile(r"^.*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_BEGIN = re.compile(r"<(?:think|thinking|reasoning)>.*$", re.DOTALL | re.IGNORECASE)
 
 
 def strict_schema(reply: type[Any]) -> dict[str, Any]:
@@ -43,24 +51,38 @@ def needed_by(reply: type[Any]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(reply) if field.required)
 
 
-def read_reply(body: bytes, needed: frozenset[str]) -> Any:
-    """Return the JSON object inside a chat completion; raise ValueError if required properties are missing."""
-    try:
-        completion = msgspec.json.decode(body)
-        text = completion["choices"][0]["message"]["content"]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"the endpoint did not send JSON: {error}") from error
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError("the endpoint did not send a completion") from error
-    if not isinstance(text, str):
-        raise ValueError("the completion has no text")
-    fenced = _FENCED.match(text)
-    try:
-        found = msgspec.json.decode(fenced[1] if fenced else text)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"the model's text is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError("the model's JSON is not an object")
-    if lacking := needed - set(found):
-        raise ValueError(f"the model's JSON lacks {', '.join(sorted(lacking))}")
-    return found
+def read_reply(said: str | dict[str, Any], needed: frozenset[str], accept: Accept | None = None) -> Any:
+    """Return the object of a reply; raise ValueError if required properties are missing."""
+    text = "" if isinstance(said, dict) else without_reasoning(said)
+    objects = [said] if isinstance(said, dict) else list(_objects(text))
+    for found in objects:
+        if needed <= set(found):
+            return found
+    for other in (*objects, text) if accept else ():
+        accepted = accept(other) if accept else None
+        if accepted is not None:
+            return accepted
+    if objects:
+        raise ValueError(f"the model's JSON lacks {', '.join(sorted(needed - set(objects[0])))}")
+    raise ValueError("the model's text has no JSON object")
+
+
+def without_reasoning(text: str) -> str:
+    """Return a text without its reasoning; some models omit the opening mark, and some the closing one."""
+    text = _THOUGHT_END.sub("", _THOUGHT.sub("", text))
+    return _THOUGHT_BEGIN.sub("", text).strip()
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the outermost JSON objects of a text."""
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            if isinstance(found, dict):
+                yield found
+        at = text.find("{", end)

@@ -10,6 +10,7 @@ from typing import Any
 
 from clew import Context, node
 from clew_nl2sql.errors import ErrorCode, Nl2sqlError, PipelineError
+from clew_nl2sql.nodes.agreement import agreed
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
 from clew_nl2sql.probes import ProbingPlanner
 from clew_nl2sql.resources import Resources, fingerprint
@@ -39,7 +40,7 @@ def ASTPlannerNode(state: SubgraphExecutionState, resources: Resources, ctx: Con
             known=(query.intent, catalog, *more),
             full=lambda: (query.intent, resources.seen(state.user_context, query.datasource_id), *more),
         )
-        plan = next_untried(plan_model(found), feedback)
+        plan = agreed(next_untried(plan_model(found), feedback), state, resources, ctx)
     except Nl2sqlError as error:
         failed = PipelineError.of(error, NAME, source=query.datasource_id)
         return {"ast_planner_response": ASTPlannerResponse(), "errors": [failed]}

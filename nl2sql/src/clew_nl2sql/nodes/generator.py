@@ -18,7 +18,7 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import GeneratorResponse
 from clew_nl2sql.sql.guard import parse, render
-from clew_nl2sql.state import SubgraphExecutionState
+from clew_nl2sql.state import SubgraphExecutionState, plan_of
 
 NAME = "generator"
 
@@ -26,7 +26,7 @@ NAME = "generator"
 @node(name=NAME, writes=("generator_response", "errors"))
 def GeneratorNode(state: SubgraphExecutionState, resources: Resources) -> dict[str, Any]:
     """Render the validated query."""
-    plan = state.ast_planner_response.plan if state.ast_planner_response else None
+    plan = plan_of(state)
     catalog = visible_catalog(state, resources)
     try:
         draft = rendered((plan.sql if plan else None) or "", catalog)

@@ -15,7 +15,7 @@ from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
 from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import LogicalValidatorResponse, PhysicalValidatorResponse
 from clew_nl2sql.sql.guard import CheckedQuery, check
-from clew_nl2sql.state import SubgraphExecutionState
+from clew_nl2sql.state import SubgraphExecutionState, plan_of
 
 LOGICAL, PHYSICAL = "logical_validator", "physical_validator"
 
@@ -23,7 +23,7 @@ LOGICAL, PHYSICAL = "logical_validator", "physical_validator"
 @node(name=LOGICAL, writes=("logical_validator_response", "errors", "reasoning"), timeout=600.0)
 def LogicalValidatorNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Check the proposal with the guard."""
-    plan = state.ast_planner_response.plan if state.ast_planner_response else None
+    plan = plan_of(state)
     try:
         query = checked(state, resources, ctx, (plan.sql if plan else None) or "")
     except Nl2sqlError as error:

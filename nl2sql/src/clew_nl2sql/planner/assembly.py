@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from clew_nl2sql.planner.acts import COUNT, QueryParts
 from clew_nl2sql.planner.assignment_search import Assignment
+from clew_nl2sql.planner.contradictions import head
 from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem
+from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, rivals
 from clew_nl2sql.planner.render import tree_of
-from clew_nl2sql.planner.schema_index import SchemaIndex
+from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
 
 _DESCENDING = word_set(
     "high highest large largest big biggest old oldest most latest newest greatest tallest longest"
@@ -67,20 +68,34 @@ def assemble(parsed: ParsedQuestion, assignment: Assignment) -> list[Draft]:
             for filtered, more in _filtered(parsed, parts, query):
                 for ordered, order in _ordered(parsed, parts, filtered):
                     for final, last in _counted_once(schema, parts, ordered) or _distinct(parsed, ordered):
-                        final = _with_keys(_by_full_name(parsed, final), parsed.via)
+                        final = _with_owner(parsed, _by_full_name(parsed, _by_name(parsed, final)))
+                        final = _with_keys(_with_measure(parsed, final), parsed.via)
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
 
 
 def _counted_once(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
-    """Count distinct rows for "how many customers bought rope", where the join repeats a customer."""
-    if query.select != (COUNT,) or query.group or query.having or not parts.counted:
+    """Count distinct rows where a join repeats them: customers who bought rope, or patients of each doctor."""
+    counts = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
+    if COUNT not in counts or not parts.counted or query.compound is not None:
         return []
     table = parts.counted[0]
     key, tree = schema.tables[table].key, tree_of(query, schema)
     if key is None or tree is None or not multiplies(schema, tree, table):
         return []
-    return [(query._replace(select=(SelectItem(key, "count", True),)), ("count:once",))]
+    once = SelectItem(key, "count", True)
+    if query.group and any(schema.columns[column].table == table for column in query.group):
+        return []
+    return [
+        (
+            query._replace(
+                select=tuple(once if item == COUNT else item for item in query.select),
+                order=tuple((once if item == COUNT else item, desc) for item, desc in query.order),
+                having=tuple(c._replace(item=once) if c.item == COUNT else c for c in query.having),
+            ),
+            ("count:once",),
+        )
+    ]
 
 
 def _with_keys(query: Query, via: frozenset[int]) -> Query:
@@ -91,7 +106,7 @@ def _with_keys(query: Query, via: frozenset[int]) -> Query:
         c._replace(value=_with_keys(c.value, via)) if isinstance(c.value, Query) else c for c in query.where
     )
     compound = (query.compound[0], _with_keys(query.compound[1], via)) if query.compound else None
-    return query._replace(via=via, where=where, compound=compound)
+    return query._replace(via=query.via | via, where=where, compound=compound)
 
 
 def _selections(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
@@ -161,15 +176,91 @@ def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
     return found
 
 
+def _by_name(parsed: ParsedQuestion, query: Query) -> Query:
+    """Show an entity by its own name and not by a reference to it, unless the question asks for an id or a code."""
+    plain = [item.column for item in query.select if not item.agg and item.column is not None]
+    if len(plain) != 1 or not _IDENTIFIERS.isdisjoint(parsed.low):
+        return query
+    schema = parsed.schema
+    own = schema.columns[plain[0]]
+    display = schema.tables[own.table].display
+    if own.is_key and display is not None and _is_name(schema.columns[display]) and not query.compound:
+        return query._replace(
+            select=tuple(SelectItem(display) if i == SelectItem(own.id) else i for i in query.select)
+        )
+    if query.compound or not query.group:
+        return query
+    for source, target in schema.edges:
+        entry = schema.tables[schema.columns[target].table]
+        named = entry.display is not None and schema.columns[entry.display].kind == "text"
+        if source == own.id and entry.id != own.table and entry.key == target and named:
+            shown = SelectItem(entry.display)
+            select = tuple(shown if item == SelectItem(own.id) else item for item in query.select)
+            group = tuple(target if column == own.id else column for column in query.group)
+            return query._replace(select=select, group=group, via=query.via | {own.id})
+    return query
+
+
+def _is_name(column: SchemaColumn) -> bool:
+    return column.kind == "text" and column.core[-1:] in (("name",), ("title",))
+
+
+_IDENTIFIERS = word_set("id ids identifier identifiers code codes key keys number numbers no")
+
+
+def _with_owner(parsed: ParsedQuestion, query: Query) -> Query:
+    """Show whose properties are listed: "customers with their phone" have a name and a phone."""
+    asked = head(parsed)
+    said = any(
+        word in ("with", "and") and parsed.word(at + 1) in ("their", "its")
+        for at, word in enumerate(parsed.low)
+    )
+    if asked is None or not said or query.compound or query.group or asked.best().column is not None:
+        return query
+    schema, table = parsed.schema, asked.best().table
+    shown = [schema.columns[i.column] for i in query.select if i.column is not None and not i.agg]
+    display = schema.tables[table].display
+    if len(shown) != len(query.select) or display is None or any(c.id == display for c in shown):
+        return query
+    if any(c.table != table or c.is_key for c in shown):
+        return query
+    both = _first_and_last(schema, table)
+    names = both[0][0] if both else (SelectItem(display),)
+    return query._replace(select=tuple(dict.fromkeys((*names, *query.select))), distinct=False)
+
+
+def _with_measure(parsed: ParsedQuestion, query: Query) -> Query:
+    """Show what was compared next to a mere code: "the largest payment" has a reference and an amount."""
+    if query.compound or query.group or query.limit != 1 or len(query.select) != 1 or len(query.order) != 1:
+        return query
+    column, measure, schema = query.select[0].column, query.order[0][0], parsed.schema
+    if column is None or query.select[0].agg or measure.agg or measure.column in (None, column):
+        return query
+    entry = schema.columns[column]
+    named = any(t.column == column for m in parsed.mentions for t in m.targets)
+    is_code = entry.is_key or column == schema.tables[entry.table].display
+    if named or not is_code or {"name", "title"} & set(entry.words):
+        return query
+    return query._replace(select=(query.select[0], measure))
+
+
 def _by_full_name(parsed: ParsedQuestion, query: Query) -> Query:
-    """Show people by first and last name, unless the question names only one of the two."""
-    if query.compound or query.group or len(query.select) != 1 or query.select[0].agg:
+    """Show people by first and last name, and group by person, unless the question names only one of the two."""
+    plain = [item for item in query.select if not item.agg]
+    if query.compound or len(plain) != 1 or plain[0].column is None:
         return query
-    column, schema = query.select[0].column, parsed.schema
-    if column is None or {"first", "last", "given", "family", "surname", "forename"} & set(parsed.low):
+    if {"first", "last", "given", "family", "surname", "forename"} & set(parsed.low):
         return query
-    both = _first_and_last(schema, schema.columns[column].table)
-    return query._replace(select=both[0][0]) if both and query.select[0] == both[0][0][0] else query
+    schema = parsed.schema
+    table = schema.columns[plain[0].column].table
+    both = _first_and_last(schema, table)
+    if not both or plain[0] != both[0][0][0]:
+        return query
+    names, key = both[0][0], schema.tables[table].key
+    select = tuple(one for item in query.select for one in (names if item == plain[0] else (item,)))
+    people = (key,) if key is not None else tuple(n.column for n in names if n.column is not None)
+    group = tuple(one for c in query.group for one in (people if c == plain[0].column else (c,)))
+    return query._replace(select=select, group=tuple(dict.fromkeys(group)))
 
 
 def _first_and_last(schema: SchemaIndex, table: int) -> list[Selection]:
@@ -235,7 +326,7 @@ def _filtered(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[V
         return _negated(parsed, parts, query)
     found: list[Variant] = []
     plain = tuple(c for _, _, c in parts.conditions)
-    rival = None if any(i.agg for i in query.select) else _rivals(parts.conditions)
+    rival = None if any(i.agg for i in query.select) else rivals(parts.conditions)
     for some, name in conditions:
         found.append((query._replace(where=some), name))
     nested = _nested(parsed, parts.conditions)
@@ -267,19 +358,6 @@ def _nested(
                 return None
             moved = compared._replace(value=compared.value._replace(where=inner))
             return tuple(moved if c is compared else c for _, _, c in conditions if c not in inner)
-    return None
-
-
-def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Condition] | None:
-    """Return two conditions on one column that no row can satisfy at the same time."""
-    for n, (_, _, first) in enumerate(conditions):
-        for _, _, second in conditions[n + 1 :]:
-            if (
-                first.item == second.item
-                and first != second
-                and not isinstance(first.value, Scalar | SelectItem)
-            ):
-                return first, second
     return None
 
 
@@ -315,7 +393,11 @@ def _either_said(
 
 
 def _negated(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
-    """Return a NOT IN over the key path, or an EXCEPT of the same selection."""
+    """Return a NOT IN over the key path, or an EXCEPT of the same selection.
+
+    Of two customers with the same name, one may have orders: an EXCEPT of names would lose the other one. So where
+    there is a NOT IN, an EXCEPT is a variant only if a selected column identifies its rows, as far as the sample says.
+    """
     schema = parsed.schema
     where = tuple(c for _, _, c in parts.conditions)
     entity = next((schema.columns[i.column].table for i in query.select if i.column is not None), None)
@@ -344,7 +426,9 @@ def _negated(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Va
             kept = frozenset(t for t in base.tables if t == entity or t not in tree.tables)
             absent = Condition(SelectItem(left), "not in", sub)
             found.append((base._replace(where=(*outer, absent), tables=kept), ("not:in",)))
-    if not any(i.agg for i in query.select) and not query.group:
+    columns = [schema.columns[i.column] for i in query.select if i.column is not None]
+    is_exact = not found or any(column.is_key or column.identifies for column in columns)
+    if is_exact and not any(i.agg for i in query.select) and not query.group:
         second = Query(query.select, frozenset(far), tuple(inner))
         if inner or far:
             found.append((base._replace(compound=("except", second)), ("not:except",)))

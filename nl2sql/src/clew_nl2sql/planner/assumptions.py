@@ -1,4 +1,4 @@
-"""Say what the planner assumed: every value that the query spells differently from the question.
+"""Say what the planner assumed: values that the query spells differently from the question, and unnamed schemas.
 
 Such an answer may be complete, but its first line says what was read as what.
 """
@@ -9,11 +9,17 @@ from clew_nl2sql.planner.acts import ExcludeRows, Filter
 from clew_nl2sql.planner.features import CandidateFeatures
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import NULL
+from clew_nl2sql.planner.unread import tables_in_use
 
 
 def assumptions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
-    """Return one sentence for each value with another spelling."""
+    """Return one sentence for each value with another spelling, and for each table whose name other schemas have."""
     found = []
+    for table in sorted(tables_in_use(best.query, parsed.schema)):
+        entry, others = parsed.schema.tables[table], parsed.schema.namesakes(table)
+        if others and not entry.schema:
+            names = ", ".join(other.name for other in others)
+            found.append(f"{entry.name!r} is read as the table of the default schema, not {names}.")
     for decision, option in best.assignment.choices:
         act = option.act
         if (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from clew_nl2sql.planner.assembly import assemble
 from clew_nl2sql.planner.assignment_search import assignments
+from clew_nl2sql.planner.contradictions import contradicts
 from clew_nl2sql.planner.cue_decisions import decisions
 from clew_nl2sql.planner.features import CandidateFeatures, FeatureExtractor
 from clew_nl2sql.planner.linear_model import LinearModel
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
+from clew_nl2sql.planner.sense import makes_sense
 
 MOST = 64
 
@@ -20,7 +22,9 @@ def candidates(parsed: ParsedQuestion, model: LinearModel, *, most: int = MOST) 
     found: dict[Query, CandidateFeatures] = {}
     for state in states:
         for draft in assemble(parsed, state):
-            if draft.query not in found:
+            if draft.query in found or not makes_sense(draft.query, parsed.schema):
+                continue
+            if not contradicts(parsed, draft.query, state):
                 described = describer.features(state, draft)
                 if described is not None:
                     found[draft.query] = CandidateFeatures(draft.query, described, state)

@@ -43,14 +43,20 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A table or view."""
+    """A table or view. `name` is unique in the catalog; it begins with the schema, if that is not the default one."""
 
     name: str
     columns: tuple[Column, ...]
     comment: str = ""
     row_count: int | None = None
     view: bool = False  # a named query over rows of other tables
+    schema: str = ""  # empty for the default schema
     rows: tuple[tuple[Value | None, ...], ...] = ()  # a sample, in the order of `columns`
+
+    @property
+    def own_name(self) -> str:
+        """Return the name without the schema."""
+        return self.name.removeprefix(f"{self.schema}.") if self.schema else self.name
 
 
 class ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +75,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     foreign_keys: tuple[ForeignKey, ...] = ()
     dialect: str = "sqlite"
     name: str = ""
+    timezone: str = ""  # of the source; empty for that of this machine
 
 
 def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:

@@ -35,6 +35,7 @@ from clew_nl2sql.planner.decisions import (
     near_mentions,
     target_features,
 )
+from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.value_decisions import (
     amount_decision,
@@ -256,6 +257,8 @@ def _superlative(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str])
     sums = [n for n in inner if parsed.cues[n].kind == "agg"]
     flat = flat + [f"inner={'count' if counts else 'agg' if sums else '-'}"]
     desc = cue.what == "desc"
+    if cue.degree in _NEVER_COUNTS and not counts:
+        return [*_ranked(parsed, cue, flat, sums), *_implied(parsed, cue, flat)]
     for mention, rank in near_mentions(parsed, parsed.cues[inner[0]].end if inner else cue.end, 2):
         where = parsed.mentions[mention]
         between = gap_words(parsed, cue.end, where.start)
@@ -278,7 +281,18 @@ def _superlative(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str])
     made.append(Option("s.cnt", RankByCount(desc, cue.limit, None), counts, features))
     if cue.degree == "common":
         return made
-    made.extend(_ranked(parsed, cue, flat, sums))
+    return [*made, *_ranked(parsed, cue, flat, sums), *_implied(parsed, cue, flat)]
+
+
+# What these measure is a property of one row, so the earliest is never the one with the fewest rows.
+_NEVER_COUNTS = word_set("""
+    oldest eldest youngest tallest heaviest lightest longest expensive costly pricey cheapest fastest slowest latest
+    recent newest earliest farthest furthest nearest closest deepest widest hottest warmest coldest
+""")
+
+
+def _implied(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+    made = []
     for column, flip, rank in implied_columns(parsed, cue.degree):
         shape = [f"s.impl={rank}", f"s.kind={column.kind}"] + table_fit(parsed, column, "s")
         features = tuple(shape) + tuple(f"s.imp|{f}" for f in flat)

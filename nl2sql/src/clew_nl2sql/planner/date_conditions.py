@@ -2,11 +2,15 @@
 
 A day is a half-open range on a column of timestamps: "on 2025-03-03" is from its first moment until the next day.
 "After 2020" starts after its last day; comparing 2020-05-01 with 2020, as text or as a date, would be incorrect.
+
+A day begins at midnight in the time zone of the source. Databases with a type for that know it. SQLite does not, so its
+texts in UTC are compared with the beginning of the day in UTC.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date, timedelta
 
 from sqlglot import exp
@@ -14,9 +18,11 @@ from sqlglot import exp
 from clew_nl2sql.planner.catalog import DATES_LOOKED_AT, are_dates
 from clew_nl2sql.planner.query import Condition
 from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
+from clew_nl2sql.timezones import in_utc
 
 _YEAR = re.compile(r"\d{4}\Z")
 _DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}\Z")
+_UTC = re.compile(r"^\S{10}[T ]\d\d:\d\d.*(?:Z|[+]00:?00)\Z")
 _TIMED = re.compile(r"timestamp|datetime", re.IGNORECASE)
 
 
@@ -37,12 +43,21 @@ def date_condition(condition: Condition, left: exp.Expression, schema: SchemaInd
     if len(periods) != 2 or None in periods:
         return None
     (first, _), (_, last) = (period for period in periods if period is not None)
-    return _compared(condition.op, left, first, last, timed=_is_timed(column))
+    at = _utc_literal(column, schema.timezone) if schema.dialect == "sqlite" else None
+    return _compared(condition.op, left, first, last, timed=_is_timed(column), literal=at or _literal)
 
 
-def _compared(op: str, left: exp.Expression, first: date, last: date, *, timed: bool) -> exp.Expr:
-    since, until = _literal(first), _literal(last)
-    following = _literal(last + timedelta(days=1)) if last < date.max else until
+def _compared(
+    op: str,
+    left: exp.Expression,
+    first: date,
+    last: date,
+    *,
+    timed: bool,
+    literal: Callable[[date], exp.Expr],
+) -> exp.Expr:
+    since, until = literal(first), literal(last)
+    following = literal(last + timedelta(days=1)) if last < date.max else until
     before_end = exp.LT(this=left.copy(), expression=following)
     if op == ">=":
         return exp.GTE(this=left, expression=since)
@@ -78,6 +93,15 @@ def _is_timed(column: SchemaColumn) -> bool:
     """Return whether a column holds times of day, by its type or its values."""
     values = column.source.values[:DATES_LOOKED_AT]
     return bool(_TIMED.search(column.source.type)) or any(isinstance(v, str) and len(v) > 10 for v in values)
+
+
+def _utc_literal(column: SchemaColumn, timezone: str) -> Callable[[date], exp.Expr] | None:
+    """Return how to write the beginning of a day for a text in UTC, such as 2025-03-03T09:00:00Z; None if it is not."""
+    values = column.source.values[:DATES_LOOKED_AT]
+    if not timezone or not all(isinstance(v, str) and _UTC.search(v) for v in values):
+        return None
+    separator = str(values[0])[10]
+    return lambda day: exp.Literal.string(in_utc(day, timezone).strftime(f"%Y-%m-%d{separator}%H:%M:%S"))
 
 
 def _literal(day: date) -> exp.Expr:

@@ -249,8 +249,10 @@ def near_mentions(parsed: ParsedQuestion, end: int, count: int) -> list[tuple[in
 
 
 def negated(parsed: ParsedQuestion, start: int, reach: int = 6) -> bool:
-    """Return whether a negation occurs shortly before a position."""
-    return any(parsed.word(at) in NEGATIONS for at in range(max(0, start - reach), start)) or (
+    """Return whether a negation occurs shortly before a position, and does not belong to another predicate."""
+    spent = {v.start for v in parsed.values if not v.quoted and v.end - v.start > 1}
+    near = range(max(0, start - reach), start)
+    return any(parsed.word(at) in NEGATIONS and at not in spent for at in near) or (
         parsed.word(start - 2) == "other" and parsed.word(start - 1) == "than"
     )
 

@@ -14,6 +14,8 @@ from itertools import count
 from threading import Lock
 from typing import NamedTuple
 
+from sqlglot import exp
+
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.catalog_cache import CatalogCache
 
@@ -61,6 +63,17 @@ class SampleDatabase:
             except sqlite3.Error:
                 return DryRunResult("failed", "")
         return outcome_of(rows, ordered=ordered)
+
+
+def sample_sql(expression: exp.Expression) -> str:
+    """Return a query for the sample database, which has no schemas: its tables have their names in the catalog."""
+    if any(table.args.get("db") for table in expression.find_all(exp.Table)):
+        expression = expression.copy()
+        for table in expression.find_all(exp.Table):
+            if table.args.get("db"):
+                table.set("this", exp.to_identifier(f"{table.db}.{table.name}", quoted=True))
+                table.set("db", None)
+    return expression.sql("sqlite")
 
 
 def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> DryRunResult:

@@ -33,6 +33,13 @@ FILLER = STOP | word_set("""
     associated related correspond corresponds make made
 """)
 
+# Units of a measure: a number before one of them is no number of rows.
+UNITS = word_set("""
+    kg g gram grams kilogram kilograms ton tons tonne tonnes pound pounds lb lbs km m cm mm meter meters metre metres
+    kilometer kilometers kilometre kilometres mile miles foot feet inch inches dollar dollars euro euros usd eur gbp
+    cent cents degree degrees watt watts percent mg ml liter liters litre litres sqm square minute minutes hour hours
+""")
+
 _SYNONYM_GROUPS = """
 name title
 person people individual human
@@ -237,7 +244,8 @@ ABBREVIATIONS: dict[str, tuple[str, ...]] = {
     "fnm": ("first", "name"), "lnm": ("last", "name"), "reg": ("registration",), "tm": ("time",),
     "mth": ("month",), "hrs": ("hour",), "mins": ("minute",), "secs": ("second",), "dist": ("distance",),
     "dur": ("duration",),
-    "lang": ("language",),
+    "lang": ("language",), "cert": ("certificate",), "insp": ("inspection",), "purch": ("purchase",),
+    "lic": ("license",), "drv": ("driver",), "appt": ("appointment",), "dest": ("destination",), "orig": ("origin",),
 }  # fmt: skip
 
 # Words that occur in identifiers without separators.
@@ -261,7 +269,8 @@ _DEGREES = """
 old older oldest elder eldest: age -birth -birthday -dob -born -founded -built -established -opened -creation -year
 young younger youngest: -age birth birthday dob born founded built
 tall taller tallest: height tall elevation floors stories
-high higher highest: height elevation altitude rate price score
+high higher highest: height elevation altitude rate price score amount
+low lower lowest: -price -rate -score -amount
 short shorter shortest: -height -length -duration -distance -time -tall
 long longer longest: length duration distance time long days year
 heavy heavier heaviest: weight mass

@@ -15,7 +15,7 @@ from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, fin
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.predicates import find_predicates
 from clew_nl2sql.planner.schema_index import prepare
-from clew_nl2sql.planner.schema_linking import Mention, link_schema
+from clew_nl2sql.planner.schema_linking import Mention, Target, link_schema
 from clew_nl2sql.planner.tokens import Token, tokenize
 from clew_nl2sql.planner.value_linking import ValueMention, link_values, value_index
 
@@ -66,6 +66,7 @@ class ParsedQuestion:
         self.values: list[ValueMention] = link_values(self.tokens, value_index(catalog))
         self.verbs = self._verbs()
         self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
+        self.mentions = [part for mention in self.mentions for part in self._entity_and_event(mention)]
         self._leave_out_views()
         self.values = [v for v in self.values if not self._better_as_schema(v)]
         self._add_predicates()
@@ -155,7 +156,20 @@ class ParsedQuestion:
                 blocked.add(at)
             if word == "many" or (word == "different" and before != ""):
                 blocked.add(at)
+            if word in ("first", "last") and not {"name", "names"} & set(self.low[at + 1 : at + 4]):
+                blocked.add(at)  # "the last order" is not about a `last_name`
         return frozenset(blocked)
+
+    def _entity_and_event(self, mention: Mention) -> list[Mention]:
+        """Split "drivers hired", which names the table and `hired_on`: the drivers, and what happened to them."""
+        best, verb = mention.best(), mention.start + 1
+        if best.column is None or verb >= mention.end or not self.low[verb].endswith("ed"):
+            return [mention]
+        table, column = self.schema.tables[best.table], self.schema.columns[best.column]
+        if column.kind != "date" or (self.tokens[mention.start].lemma,) != table.words:
+            return [mention]
+        entity = Mention(mention.start, verb, (Target(table.id, None, 1.0, 1.0, "exact", False),))
+        return [entity, mention._replace(start=verb)]
 
     def _leave_out_views(self) -> None:
         """Drop views in favour of their tables, unless the question names the view."""

@@ -28,6 +28,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     sql: str
     expression: exp.Expression
     certainty: float
+    unmapped: tuple[str, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

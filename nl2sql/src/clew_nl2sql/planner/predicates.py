@@ -3,7 +3,8 @@
 A *flag* is a boolean column, or one that holds only 0 and 1, Y and N, or yes and no. The words of its name are a
 condition: "active doctors" are those with `is_active` = 1. "inactive", "non-billable" and "not remote" are the
 opposite. "no insurance" and "without a phone" ask for rows where a column is NULL, if the sample has such rows;
-"no department" asks for a missing reference.
+"no department" asks for a missing reference, and "have a phone?" for rows with a value. "Are closed" asks for rows
+with a `closed_on`, and "unpaid" for rows without a `paid_on`, if the sample has rows without one.
 
 A predicate is a value of the question with a column that holds it, so it is chosen like every other value.
 """
@@ -13,8 +14,8 @@ from __future__ import annotations
 import re
 
 from clew_nl2sql.planner.catalog import Value
-from clew_nl2sql.planner.inflection import stem
-from clew_nl2sql.planner.query import NULL
+from clew_nl2sql.planner.inflection import parts, stem
+from clew_nl2sql.planner.query import KNOWN, NULL
 from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.schema_linking import Mention
 from clew_nl2sql.planner.tokens import Token
@@ -43,6 +44,12 @@ _BETWEEN = (
     "is",
 )
 _GROUPS = ("by", "each", "per", "every", "whether", "different")
+_MOMENTS = ("on", "at", "date", "time", "day")
+_STATES = ("is", "are", "was", "were", "be", "been", "being", "have", "has", "had", "already", "yet")
+_TIMES = frozenset(
+    """in on at before after since between during until till by last this past within from today yesterday first late
+    early later earlier when over for per each most least""".split()  # noqa: SIM905
+)
 _ADJECTIVE = re.compile(r"(?:ed|able|ible|ive|ing|al|ful|ous)$")
 
 
@@ -64,12 +71,53 @@ def find_predicates(tokens: list[Token], schema: SchemaIndex, mentions: list[Men
             if end == longest
         )
         found.append(_mention(tokens, start, longest, holders[:8]))
+    for at in range(len(tokens)):
+        if not any(v.start <= at < v.end for v in found) and (event := _event(tokens, at, schema, mentions)):
+            found.append(event)
     for mention in mentions:
         start = _denied_from(tokens, mention.start)
         taken = any(v.start < mention.end and start < v.end for v in found)
-        if start < mention.start and not taken and (holders := _missing(schema, mention)):
+        if start < mention.start and not taken and (holders := _missing(schema, mention, mentions)):
             found.append(_mention(tokens, start, mention.end, holders))
+        elif start == mention.start and not taken and _is_had(tokens, mention):
+            known = tuple(h._replace(value=KNOWN) for h in _missing(schema, mention, mentions))
+            if known and mention.best().column is not None:
+                found.append(_mention(tokens, mention.start, mention.end, known))
     return found
+
+
+def _is_had(tokens: list[Token], mention: Mention) -> bool:
+    """Return whether a question only says that something exists: "have a phone", not "have a budget over 10"."""
+    before = [token.low for token in tokens[max(0, mention.start - 2) : mention.start]]
+    after = tokens[mention.end].low if mention.end < len(tokens) else "?"
+    return before in (["have", "a"], ["have", "an"], ["has", "a"], ["has", "an"]) and after in (
+        "?",
+        ".",
+        "and",
+        "but",
+    )
+
+
+def _event(tokens: list[Token], at: int, schema: SchemaIndex, mentions: list[Mention]) -> ValueMention | None:
+    """Return the condition that something happened, or did not: "are closed", "unpaid invoices"."""
+    said = tokens[at].low
+    after = tokens[at + 1].low if at + 1 < len(tokens) else ""
+    if tokens[at].kind != "word" or after in _TIMES or tokens[0].low == "when":
+        return None
+    start = _denied_from(tokens, at)
+    before = tokens[start - 1].low if start else ""
+    attributive = any(m.start == at + 1 and m.best().column is None for m in mentions)
+    if not (before in _STATES or tokens[at - 1].low in _STATES or attributive):
+        return None
+    holders = []
+    for column in schema.columns:
+        words = parts(column.name)
+        if len(words) == 2 and words[1] in _MOMENTS and column.kind == "date" and column.nulls:
+            opposite = said in [f"{prefix}{words[0]}" for prefix in _OPPOSITE]
+            if opposite or said == words[0]:
+                denied = opposite != (start < at)
+                holders.append(ValueMatch(column.id, NULL if denied else KNOWN, "exact"))
+    return _mention(tokens, start, at + 1, tuple(holders[:4])) if holders else None
 
 
 def _mention(tokens: list[Token], start: int, end: int, holders: tuple[ValueMatch, ...]) -> ValueMention:
@@ -85,7 +133,7 @@ def _flag_words(column: SchemaColumn) -> tuple[str, ...]:
     words = tuple(word for word in column.core if word not in _EMPTY)
     if column.kind != "boolean" and values <= {"0", "1"}:
         declared = column.source.type.lower()
-        named = column.words[0] in _EMPTY or bool(words and _ADJECTIVE.search(words[-1]))
+        named = parts(column.name)[0] in _EMPTY or bool(words and _ADJECTIVE.search(words[-1]))
         if not named and not any(part in declared for part in ("bool", "bit", "tinyint", "char")):
             return ()  # a count that happens to be 0 or 1
     return words
@@ -137,15 +185,17 @@ def _value(column: SchemaColumn, is_true: bool) -> Value:
     return known.get(other, "1" if is_true else "0")
 
 
-def _missing(schema: SchemaIndex, mention: Mention) -> tuple[ValueMatch, ...]:
-    """Return the columns with NULLs that a mention names, and the references with NULLs to a named table."""
-    best = mention.best()
-    found = [
-        t.column
-        for t in mention.targets
-        if t.column is not None and t.quality >= best.quality - 0.2 and schema.columns[t.column].nulls
-    ]
+def _missing(schema: SchemaIndex, mention: Mention, mentions: list[Mention]) -> tuple[ValueMatch, ...]:
+    """Return the columns with NULLs that a mention names, and the references with NULLs to its table.
+
+    A reference counts only in a table that the question names too: "depots have no vehicles" does not ask for
+    shipments without a vehicle.
+    """
+    best, columns = mention.best(), schema.columns
+    found = [t.column for t in mention.targets if t.column is not None and t.quality >= best.quality - 0.2]
     if best.column is None:
-        columns = schema.columns
-        found += [a for a, b in schema.edges if columns[b].table == best.table and columns[a].nulls]
+        named = {m.best().table for m in mentions if m.best().column is None}
+        found += [a for a, b in schema.edges if columns[b].table == best.table]
+        found = [column for column in found if columns[column].table in named]
+    found = [column for column in found if columns[column].nulls]
     return tuple(ValueMatch(column, NULL, "exact") for column in dict.fromkeys(found))[:4]

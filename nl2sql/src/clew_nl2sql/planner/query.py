@@ -11,6 +11,7 @@ from typing import NamedTuple
 from clew_nl2sql.planner.catalog import Value
 
 NULL = "\0"  # the value of `IS NULL`; no text of a database holds this character
+KNOWN = "\0\0"  # the value of `IS NOT NULL`
 
 
 class SelectItem(NamedTuple):
@@ -64,3 +65,16 @@ def columns_of(query: Query) -> list[int]:
     found.extend(query.group)
     found.extend(item.column for item, _ in query.order if item.column is not None)
     return found
+
+
+def rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Condition] | None:
+    """Return two conditions on one column that no row can satisfy at the same time."""
+    for n, (_, _, first) in enumerate(conditions):
+        for _, _, second in conditions[n + 1 :]:
+            if (
+                first.item == second.item
+                and first != second
+                and not isinstance(first.value, Scalar | SelectItem)
+            ):
+                return first, second
+    return None

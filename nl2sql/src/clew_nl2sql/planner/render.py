@@ -109,7 +109,7 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
             exp.Not(this=exp.Is(this=scope.column(column), expression=exp.Null())), copy=False
         )
     if query.group:
-        select = select.group_by(*[scope.column(c) for c in query.group], copy=False)
+        select = select.group_by(*[scope.column(c) for c in _group_columns(query, schema)], copy=False)
     if query.having:
         select = select.having(_conditions(query.having, scope, schema), copy=False)
     if query.order:
@@ -119,17 +119,32 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
     return select.limit(query.limit, copy=False) if query.limit is not None else select
 
 
+def _group_columns(query: Query, schema: SchemaIndex) -> list[int]:
+    """Return the columns of GROUP BY. Only SQLite shows columns that are not among them; a key determines them."""
+    shown = [item.column for item in query.select if not item.agg and item.column is not None]
+    keyed = {schema.columns[c].table for c in query.group if schema.tables[schema.columns[c].table].key == c}
+    if schema.dialect == "sqlite":
+        return list(query.group)
+    return list(dict.fromkeys((*query.group, *(c for c in shown if schema.columns[c].table in keyed))))
+
+
 def _ranked_with_nulls(query: Query, schema: SchemaIndex) -> list[int]:
-    """Return the column that ranks the rows from its smallest value, if it has NULLs."""
+    """Return columns with NULLs that would be ranked: the smallest value, or the value of most rows."""
     if query.limit is None or not query.order:
         return []
     item, descending = query.order[0]
-    ranks = item.column is not None and not item.agg and not descending and not query.group
-    return [item.column] if ranks and item.column is not None and schema.columns[item.column].nulls else []
+    if item.agg:
+        shown = {i.column for i in query.select if not i.agg}
+        return [column for column in query.group if column in shown and schema.columns[column].nulls]
+    if item.column is None or descending or query.group or not schema.columns[item.column].nulls:
+        return []
+    return [item.column]
 
 
 def _table(schema: SchemaIndex, scope: _Scope, number: int) -> exp.Expr:
-    table = exp.Table(this=_identifier(schema.tables[number].name, schema))
+    entry = schema.tables[number]
+    within = _identifier(entry.schema, schema) if entry.schema else None
+    table = exp.Table(this=_identifier(entry.own_name, schema), db=within)
     alias = scope.alias[number]
     return exp.alias_(table, alias, table=True) if alias else table
 

@@ -6,6 +6,7 @@ Columns and tables are integers. The `core` words of a column are those that do 
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -14,8 +15,9 @@ from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.inflection import lemma, parts, split_joined
 from clew_nl2sql.planner.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
 
+MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
-GLUE = word_set("of in by to be per the a an and at on for with is or")
+GLUE = word_set("of in by to be per the a an and at on for with is or have has had can")
 _AFFIXES = word_set("tbl mst mstr vw dim")  # prefixes and suffixes that some schemas add to every table name
 
 
@@ -23,7 +25,7 @@ class SchemaColumn:
     """A column with its words."""
 
     __slots__ = (
-        "core", "id", "is_key", "is_ref", "kind", "name", "nulls", "source", "table", "unique", "words",
+        "core", "id", "identifies", "is_key", "is_ref", "kind", "name", "nulls", "source", "table", "unique", "words",
     )  # fmt: skip
 
     def __init__(self, id: int, table: int, source: Column, words: tuple[str, ...], core: tuple[str, ...]):
@@ -37,17 +39,21 @@ class SchemaColumn:
         self.is_key = source.primary_key
         self.is_ref = False
         self.unique = False
+        self.identifies = self.is_key  # or many sampled rows, and no two of them have the same value
         self.nulls = False  # whether a sampled row lacks the value
 
 
 class SchemaTable:
     """A table with its words and columns."""
 
-    __slots__ = ("columns", "comment", "display", "id", "key", "name", "rows", "view", "words")
+    __slots__ = (
+        "columns", "comment", "display", "id", "key", "name", "own_name", "rows", "schema", "view", "words",
+    )  # fmt: skip
 
     def __init__(self, id: int, source: Table, words: tuple[str, ...]):
         self.id = id
         self.name = source.name
+        self.own_name, self.schema = source.own_name, source.schema
         self.comment = source.comment
         self.words = words
         self.rows = source.row_count
@@ -61,12 +67,14 @@ class SchemaIndex:
     """The prepared catalog."""
 
     def __init__(self, catalog: Catalog):
-        self.dialect = catalog.dialect
+        self.dialect, self.timezone = catalog.dialect, catalog.timezone
         self.tables: list[SchemaTable] = []
         self.columns: list[SchemaColumn] = []
         vocabulary = _vocabulary(catalog)
+        having = Counter(table.own_name.lower() for table in catalog.tables)
         for number, table in enumerate(catalog.tables):
-            words = _name_words(table.name, vocabulary)
+            repeated = having[table.own_name.lower()] > 1  # its schema is then a part of what it is called
+            words = _name_words(table.name if repeated else table.own_name, vocabulary)
             made = SchemaTable(number, table, words)
             self.tables.append(made)
             for at, column in enumerate(table.columns):
@@ -76,6 +84,8 @@ class SchemaIndex:
                 rows = table.row_count
                 entry.unique = bool(rows) and column.n_distinct == rows
                 entry.nulls = any(row[at] is None for row in table.rows)
+                if len(table.rows) >= MANY and column.kind == "text":
+                    entry.identifies |= len({row[at] for row in table.rows}) == len(table.rows)
                 made.columns.append(entry.id)
                 self.columns.append(entry)
         self._by_name = {(self.tables[c.table].name.lower(), c.name.lower()): c.id for c in self.columns}
@@ -90,6 +100,11 @@ class SchemaIndex:
             self._choose_key(table_entry)
         for table_entry in self.tables:
             self._choose_display(table_entry)
+
+    def namesakes(self, table: int) -> list[SchemaTable]:
+        """Return the tables with the same name in other schemas."""
+        own = self.tables[table]
+        return [t for t in self.tables if t.own_name.lower() == own.own_name.lower() and t.id != table]
 
     def column_id(self, table: str, column: str) -> int | None:
         """Return the number of a column, by names in any case."""

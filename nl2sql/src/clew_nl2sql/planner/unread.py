@@ -17,11 +17,12 @@ from clew_nl2sql.planner.acts import Filter, Ignore
 from clew_nl2sql.planner.cues import comparative
 from clew_nl2sql.planner.expectations import abilities
 from clew_nl2sql.planner.features import CandidateFeatures
-from clew_nl2sql.planner.inflection import stem
+from clew_nl2sql.planner.inflection import parts, stem
 from clew_nl2sql.planner.lexicon import SYNONYMS
 from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
 from clew_nl2sql.planner.query import Query, Scalar, columns_of
 from clew_nl2sql.planner.render import needed_tables
+from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
 
 _ADDED = ("total", "amount", "overall", "altogether", "combined")
 _WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
@@ -46,6 +47,7 @@ def silent_words() -> dict[str, frozenset[str]]:
         name, _, words = line.partition(" ")
         if name != "#":
             lists.setdefault(name, set()).update(words.split())
+    lists["silent"] = lists["filler"] | lists["presentation"] | lists["light"]
     return {name: frozenset(words) for name, words in lists.items()}
 
 
@@ -54,10 +56,16 @@ def unread(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
     return [parsed.tokens[at].text for at in unread_positions(parsed, best)]
 
 
+def unread_features(parsed: ParsedQuestion, candidate: CandidateFeatures) -> list[tuple[str, float]]:
+    """Return features for the ranking and the certainty: a query that reads more of the question is likelier."""
+    count = len(unread_positions(parsed, candidate))
+    return [(f"unread={min(count, 3)}", 1.0), ("unread", float(count))]
+
+
 def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[int]:
     """Return the positions of unread tokens."""
     lists = silent_words()
-    silent = lists["filler"] | lists["presentation"] | lists["light"]
+    silent = lists["silent"]
     covered = _covered(parsed, best)
     named = _stems_in_use(parsed, best.query)
     denied, compares = _denies(best.query), "compared" in abilities(best.query)
@@ -102,23 +110,33 @@ def _covered(parsed: ParsedQuestion, best: CandidateFeatures) -> set[int]:
             amount = parsed.amounts[int(decision.key[1:])]
             covered.update(range(amount.cue_start, amount.cue_end))
     ordered = bool(best.query.order)
+    counts = bool(_functions(best.query) & {"count", "sum"})
     for cue in parsed.cues:  # "the most" of "which city has the most" is an order, whichever decision made it
-        if (cue.kind == "super" and ordered) or cue.kind == "count":
+        if (cue.kind == "super" and ordered) or (cue.kind == "count" and counts):
             covered.update(range(cue.start, cue.end))
     return covered
 
 
+def tables_in_use(query: Query, schema: SchemaIndex) -> set[int]:
+    """Return the tables of a query and of the queries inside it."""
+    return {table for each in _queries(query) for table in needed_tables(each, schema)}
+
+
 def _stems_in_use(parsed: ParsedQuestion, query: Query) -> frozenset[str]:
     schema = parsed.schema
-    tables: set[int] = set()
-    columns: set[int] = set()
-    for each in _queries(query):
-        tables.update(needed_tables(each, schema))
-        columns.update(columns_of(each))
+    tables = tables_in_use(query, schema)
+    columns = {column for each in _queries(query) for column in columns_of(each)}
     words = {word for table in tables for word in schema.tables[table].words}
-    words |= {word for column in columns for word in schema.columns[column].words}
-    words |= {other for word in words for other in SYNONYMS.get(word, ())}
+    words |= {word for table in tables for word in parts(schema.tables[table].schema)}
+    words |= {word for column in columns for word in _words_of(schema.columns[column])}
+    identifiers = {"number"} if any(schema.columns[c].kind == "text" for c in columns) else set()
+    words |= {other for word in words - identifiers for other in SYNONYMS.get(word, ())}
     return frozenset(stem(word) for word in words)
+
+
+def _words_of(column: SchemaColumn) -> tuple[str, ...]:
+    """Return the words that name a column; "the last payment" of a person does not name `last_name`."""
+    return ("name",) if column.core in (("first", "name"), ("last", "name")) else column.words
 
 
 def _is_named(word: str, stems: frozenset[str]) -> bool:

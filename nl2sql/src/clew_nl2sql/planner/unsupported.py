@@ -1,17 +1,24 @@
 """Detect questions that this planner cannot answer: a change of the data, a percentage, a median.
 
 Such a question still has candidates, because most of its words are linked, but none of them is correct. The
-same holds for a query that ignores a comparison of the question. These are never answered.
+same holds for a query that ignores a comparison of the question, for a table whose name several schemas have, and
+for a time that does not exist. These are never answered.
 """
 
 from __future__ import annotations
 
-from clew_nl2sql.planner.acts import Ignore
+import re
+from datetime import date
+
+from clew_nl2sql.planner.acts import CountRows, Filter, Ignore
+from clew_nl2sql.planner.contradictions import EACH, head
 from clew_nl2sql.planner.expectations import abilities
 from clew_nl2sql.planner.features import CandidateFeatures
+from clew_nl2sql.planner.inflection import parts, stem
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Condition
+from clew_nl2sql.planner.unread import tables_in_use
 from clew_nl2sql.planner.value_linking import ValueMention
 
 CEILING = 0.05  # certainty of an answer to a different question
@@ -21,6 +28,12 @@ _CHANGES = word_set("delete drop insert update remove create add alter truncate 
 _POLITE = word_set("please can could would you now then kindly just")
 _STATISTICS = word_set("median deviation variance correlation percentile quartile difference")
 _SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
+_LATELY = word_set("last past previous next coming")
+_SPANS = word_set(
+    "second minute hour day night week weekend fortnight month quarter season year decade century"
+)
+_WITHIN = word_set("in during over within for of from since until till before after by")
+_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 
 
 def is_unsupported(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -31,8 +44,19 @@ def is_unsupported(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
         or _leaves_out(parsed, best)
         or _forgets_denial(parsed, best)
         or _tells_no_time(parsed, best)
+        or _spans_no_days(parsed)
+        or _names_no_day(parsed, best)
+        or _names_nobody(parsed, best)
         or _forgets_rank(parsed, best)
         or _adds_nothing_up(parsed, best)
+        or _names_no_schema(parsed, best)
+        or _counts_total(parsed, best)
+        or _forgets_group(parsed, best)
+        or _compares_kinds(parsed, best)
+        or _computes_age(parsed, best)
+        or _divides(parsed)
+        or _ranks_single_rows(parsed, best)
+        or _dates_another_event(parsed, best)
     )
 
 
@@ -73,6 +97,8 @@ def _leaves_out(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 def _forgets_denial(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether the query ignores a negation."""
+    if "neither" in parsed.low and sum(c.op in ("!=", "not in", "is") for c in best.query.where) < 2:
+        return True
     if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
         return False
     return any(not _linked(parsed, at) for at in parsed.denials)
@@ -83,6 +109,53 @@ def _tells_no_time(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
     timed = any(c.kind == "date" or not _TIMES.isdisjoint(c.words) for c in columns)
     return parsed.word(0) == "when" and not timed
+
+
+def _spans_no_days(parsed: ParsedQuestion) -> bool:
+    """Return whether the question has a period that became no days: "in the last 0 weeks", "the last 9999 years".
+
+    "The last 3 years" without a preposition may be rows, if a table or a column has that name.
+    """
+    for at, token in enumerate(parsed.tokens[:-2]):
+        if token.low not in _LATELY or parsed.tokens[at + 1].value is None:
+            continue
+        if parsed.tokens[at + 2].lemma in _SPANS:
+            lead = parsed.word(at - 2) if parsed.word(at - 1) == "the" else parsed.word(at - 1)
+            named = any(m.start == at + 2 and m.best().coverage == 1 for m in parsed.mentions)
+            if lead in _WITHIN or not named:
+                return True
+    return False
+
+
+def _names_no_day(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the query compares a date with a day that does not exist, or with letters: 2025-02-31, "Q5"."""
+    for condition in best.query.where:
+        column = parsed.schema.columns[condition.item.column] if condition.item.column is not None else None
+        if column is None or column.kind != "date" or condition.item.agg:
+            continue
+        given = condition.value if type(condition.value) is tuple else (condition.value,)
+        texts = [value for value in given if isinstance(value, str)]
+        if any((day := _DAY.match(text)) and not _exists(day) for text in texts):
+            return True
+        numeric = all(str(value)[:4].isdigit() for value in column.source.values)
+        if condition.op == "like" and numeric and any(c.isalpha() for text in texts for c in text):
+            return True
+    return False
+
+
+def _exists(day: re.Match[str]) -> bool:
+    try:
+        date(*map(int, day.groups()))
+    except ValueError:
+        return False
+    return True
+
+
+def _names_nobody(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether a "who" would be answered with a date, an amount or a number."""
+    columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
+    nobody = [c.kind in ("date", "number", "boolean") for c in columns]
+    return parsed.word(0) == "who" and bool(nobody) and all(nobody)
 
 
 def _forgets_rank(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -110,6 +183,99 @@ def _adds_nothing_up(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     return any(
         t.column in listed and t.coverage == 1 for m in said for t in m.targets if t.column is not None
     )
+
+
+def _names_no_schema(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether several schemas have the table, and the question says none of them."""
+    schema = parsed.schema
+    return any(
+        schema.tables[t].schema
+        and schema.namesakes(t)
+        and not any(word in parsed.low for word in parts(schema.tables[t].schema))
+        for t in tables_in_use(best.query, schema)
+    )
+
+
+def _counts_total(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether rows are counted for "the total of the invoices", which have amounts to add up."""
+    for decision, option in best.assignment.choices:
+        if option.role == "g.cnt" and isinstance(option.act, CountRows) and option.act.table is not None:
+            columns = [parsed.schema.columns[c] for c in parsed.schema.tables[option.act.table].columns]
+            measured = any(c.kind == "number" and not (c.is_key or c.is_ref) for c in columns)
+            if measured and parsed.word(decision.end) == "of":
+                return True
+    return False
+
+
+def _forgets_group(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the question has more groups than the query: "each employee on each project"."""
+    said = [at for at, word in enumerate(parsed.low) if word in EACH]
+    groups = [at for at in said if any(m.start == at + 1 for m in parsed.mentions)]
+    return len(groups) > 1 and len(best.query.group) < len(groups)
+
+
+def _compares_kinds(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether one row decides for its kind: "Which trade is the most expensive?" by a single repair."""
+    query, columns = best.query, parsed.schema.columns
+    if query.limit is None or query.group or len(query.select) != 1 or query.select[0].column is None:
+        return False
+    column, (measure, _) = columns[query.select[0].column], query.order[0]
+    asked = head(parsed)
+    if asked is None or measure.agg or parsed.word(asked.end) not in ("is", "are", "was", "were"):
+        return False
+    tells = column.identifies or column.unique or column.id == parsed.schema.tables[column.table].display
+    return not tells and any(t.column == column.id for t in asked.targets)
+
+
+def _computes_age(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "how old" would be answered with a date or a year."""
+    if parsed.word(0) != "how" or parsed.word(1) != "old":
+        return False
+    columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
+    return not any("age" in column.words for column in columns)
+
+
+def _divides(parsed: ParsedQuestion) -> bool:
+    """Return whether the question asks for "the price per seat", and a column counts the seats."""
+    for at, word in enumerate(parsed.low):
+        for mention in parsed.mentions if word == "per" else ():
+            if mention.start != at + 1:
+                continue
+            best = mention.best()
+            column = parsed.schema.columns[best.column] if best.column is not None else None
+            if column is not None and column.kind == "number" and parts(column.name)[-1].endswith("s"):
+                return True
+    return False
+
+
+def _ranks_single_rows(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "the highest repair costs" of a building are those of a single repair."""
+    query, schema = best.query, parsed.schema
+    if query.limit is None or query.group or not query.order or query.order[0][0].agg:
+        return False
+    measure, shown = query.order[0][0].column, query.select[0].column
+    if measure is None or shown is None or schema.columns[measure].table == schema.columns[shown].table:
+        return False
+    said = [m for m in parsed.mentions if any(t.column == measure for t in m.targets)]
+    lasts = [parsed.tokens[m.end - 1] for m in said]
+    return any(token.low != token.lemma for token in lasts)
+
+
+def _dates_another_event(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "cancelled last month" would be answered with what was placed last month."""
+    states = {
+        d.end for d, o in best.assignment.choices if d.kind == "value" and not isinstance(o.act, Ignore)
+    }
+    for decision, option in best.assignment.choices:
+        if decision.kind != "amount" or not isinstance(option.act, Filter):
+            continue
+        column = parsed.schema.columns[option.act.column]
+        start = min(decision.start, parsed.amounts[int(decision.key[1:])].cue_start)
+        before = [at for at in states if 0 <= start - at <= 1 and parsed.low[at - 1].endswith("ed")]
+        event = [word for word in column.words if word not in _TIMES and word not in ("on", "at")]
+        if column.kind == "date" and event and before:
+            return stem(parsed.low[before[0] - 1]) not in {stem(word) for word in event}
+    return False
 
 
 def _says_no(condition: Condition) -> bool:

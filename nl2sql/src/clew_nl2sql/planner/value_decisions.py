@@ -26,9 +26,9 @@ from clew_nl2sql.planner.decisions import (
     negated,
     target_features,
 )
-from clew_nl2sql.planner.lexicon import DEGREES
+from clew_nl2sql.planner.lexicon import DEGREES, UNITS
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.query import NULL
+from clew_nl2sql.planner.query import KNOWN, NULL
 from clew_nl2sql.planner.schema_index import SchemaColumn
 from clew_nl2sql.planner.schema_linking import Target
 from clew_nl2sql.planner.value_linking import ValueMatch, ValueMention
@@ -95,8 +95,9 @@ def _naming(
     """Return the nearest mention that names a value's column, if any."""
     near = near_columns(parsed, value.start, value.end, before=3, after=2, each=10)
     for number, target, its_column, place in near:
-        mention = parsed.mentions[number]
-        if its_column == column and target.quality >= mention.best().quality - 0.3:
+        best = parsed.mentions[number].best()
+        exactly_another = best.way == "exact" and best.coverage == 1 and target.way != "exact"
+        if its_column == column and target.quality >= best.quality - 0.25 and not exactly_another:
             return number, target, place
     return None, None, "-"
 
@@ -174,6 +175,8 @@ def _held(
         return made
     if holder.value == NULL:
         return [Option("v.eq", Filter(holder.column, "is", NULL), uses, _v("eq", shape, flat))]
+    if holder.value == KNOWN:
+        return [Option("v.eq", Filter(holder.column, "is not", NULL), uses, _v("eq", shape, flat))]
     equal, unequal = ("in", "not in") if isinstance(holder.value, tuple) else ("=", "!=")
     made.append(Option("v.eq", Filter(holder.column, equal, holder.value), uses, _v("eq", shape, flat)))
     if likeness and equal == "=":
@@ -383,7 +386,7 @@ def implied_columns(parsed: ParsedQuestion, degree: str) -> list[tuple[SchemaCol
     made: list[tuple[SchemaColumn, bool, int]] = []
     for rank, (word, flip) in enumerate(DEGREES.get(degree, ())):
         for column in parsed.schema.columns:
-            measures = column.kind in ("number", "date", "text") and not column.is_ref and not column.is_key
+            measures = column.kind in ("number", "date", "text") and not (column.is_ref or column.identifies)
             if word in column.words and measures and all(column.id != c.id for c, _, _ in made):
                 made.append((column, flip, min(rank, 3)))
     return made[:8]
@@ -438,6 +441,8 @@ def _held_condition(amount: Amount, column: SchemaColumn) -> Filter:
 def _having(parsed: ParsedQuestion, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
     if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
+    if parsed.word(amount.end) in UNITS:
+        return []  # "more than 60 kg" is no number of rows
     made = []
     value = amount.values if amount.op == "between" else amount.values[0]
     for number, rank in near_mentions(parsed, amount.end, 2):

@@ -1,9 +1,9 @@
 """The interface between the pipeline and a database.
 
 A source connects for each call and disconnects after it: a pipeline may run for weeks on many threads, and a
-database that was restarted works again. Driver exceptions become one of four errors of this package, because
-the pipeline handles each differently: down (a part of the answer is missing), rejected or failed (another
-plan may succeed), too slow (a retry would be as slow).
+database that was restarted works again. Driver exceptions become errors of this package, because the pipeline
+handles each differently: down (a part of the answer is missing), rejected or failed (another plan may
+succeed), too slow or too large (a retry would be the same).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Source(Protocol):
         ...
 
     def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
-        """Return the rows of a query; raise QueryFailedError or QueryTimeoutError."""
+        """Return the rows of a query; raise QueryFailedError, QueryTimeoutError or
+        QueryMemoryError.
+        """
         ...
 
 

@@ -40,12 +40,13 @@ def sampled_table(
     name: str,
     described: Sequence[ColumnDescription],
     *,
+    schema: str = "",
     comment: str = "",
     estimate: int | None = None,
     view: bool = False,
 ) -> Table:
     """Return a table with samples; `estimate` is the database's estimate of its number of rows."""
-    table = exp.Table(this=exp.to_identifier(name, quoted=True))
+    table = table_expression(schema, name)
     beginning = exp.select(exp.Literal.number(1)).from_(table).limit(ROWS + 1).subquery("beginning")
     counted = ask(exp.select(exp.Count(this=exp.Star())).from_(beginning).sql(dialect))
     count = int(counted[0][0]) if counted else 0
@@ -55,13 +56,20 @@ def sampled_table(
     chosen = [exp.column(column.name, quoted=True) for column in described]
     rows = ask(exp.select(*chosen).from_(table).limit(SAMPLE_ROWS).sql(dialect)) if chosen else []
     return Table(
-        name=name,
+        name=f"{schema}.{name}" if schema else name,
+        schema=schema,
         columns=columns,
         comment=comment,
         row_count=count if is_whole else estimate,
         view=view,
         rows=tuple(tuple(plain_value(value) for value in row) for row in rows),
     )
+
+
+def table_expression(schema: str, name: str) -> exp.Table:
+    """Return the table of a schema, or of the default schema, in a query."""
+    within = exp.to_identifier(schema, quoted=True) if schema else None
+    return exp.Table(this=exp.to_identifier(name, quoted=True), db=within)
 
 
 def _nothing(_: str) -> list[tuple[Any, ...]]:

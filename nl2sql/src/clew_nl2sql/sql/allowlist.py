@@ -64,6 +64,6 @@ TYPES = frozenset(
     """.split()  # noqa: SIM905 - a list this long reads better as words
 )
 
-# Schemas that may qualify a table, and prefixes of names that the database reserves.
-SCHEMAS = {"sqlite": ("main",), "duckdb": ("main",), "postgres": ("public",)}
+# The schema of a table without a qualifier, and prefixes of names that the database reserves.
+DEFAULT_SCHEMAS = {"sqlite": "main", "duckdb": "main", "postgres": "public"}
 SYSTEM_NAMES = ("sqlite_", "pg_", "duckdb_", "pragma_", "information_schema", "fts5")

@@ -33,10 +33,10 @@ from clew_nl2sql.errors import InvalidPlanError, SecurityViolationError, Unknown
 from clew_nl2sql.planner.catalog import Catalog, Table
 from clew_nl2sql.sql.allowlist import (
     CONSTRUCTS,
+    DEFAULT_SCHEMAS,
     FUNCTIONS,
     NAMED_FUNCTIONS,
     ROOTS,
-    SCHEMAS,
     SYSTEM_NAMES,
     TYPES,
 )
@@ -129,7 +129,11 @@ class Inspection:
         self._tree = tree
         self._dialect = visible.dialect
         self._exact = visible.dialect == "postgres"
-        self._tables = {self._key(table.name, True): table for table in visible.tables}
+        self._default = DEFAULT_SCHEMAS.get(visible.dialect, "")
+        self._tables = {
+            (self._key(table.schema, True), self._key(table.own_name, True)): table
+            for table in visible.tables
+        }
         self._hidden = {name.lower() for name in hidden}
         self._resolved: dict[int, Table] = {}  # by the node that names it
 
@@ -193,12 +197,13 @@ class Inspection:
         odd = {name for name, value in table.args.items() if value not in (None, [], False)}
         if not isinstance(table.this, exp.Identifier) or odd - {"this", "alias", "db", "joins"}:
             raise SecurityViolationError(f"{table.sql(self._dialect)[:60]!r} is not a table")
-        name = table.name
-        schema = table.text("db")
-        if schema and schema.lower() not in SCHEMAS.get(self._dialect, ()):
-            raise SecurityViolationError(f"the table {schema}.{name} may not be read")
-        key = self._key(name, table.this.quoted)
-        if not schema and any(self._key(cte, True) == key for cte in _ctes_in_scope(table)):
+        schema, name = table.args.get("db"), table.name
+        own = self._key(name, table.this.quoted)
+        if schema is not None:
+            self._qualified(table, self._key(schema.name, schema.quoted), own)
+            return
+        key = ("", own)
+        if any(self._key(cte, True) == own for cte in _ctes_in_scope(table)):
             if key in self._tables or name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES):
                 raise InvalidPlanError(f"a WITH query has the name of the table {name}; rename it")
             return
@@ -212,6 +217,19 @@ class Inspection:
             )  # some databases would read a file of that name
         else:
             raise UnknownTableError(f"the table {name} does not exist")
+
+    def _qualified(self, table: exp.Table, schema: str, own: str) -> None:
+        """Resolve a table with its schema. A schema without a visible table does not exist for the user."""
+        key = ("" if schema == self._default else schema, own)
+        if key in self._tables:
+            self._resolved[id(table)] = self._tables[key]
+            return
+        name = f"{schema}.{own}"
+        known = schema == self._default or any(schema == of for of, _ in self._tables)
+        hidden = ".".join(filter(None, key)).lower() in self._hidden
+        if hidden or not known or own.lower().startswith(SYSTEM_NAMES):
+            raise SecurityViolationError(f"the table {name} may not be read")
+        raise UnknownTableError(f"the table {name} does not exist")
 
     def _key(self, name: str, quoted: bool) -> str:
         return name if self._exact and quoted else name.lower()

@@ -6,14 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from clew.cli.options import JsonOption
+from clew.cli.kept_checks import keep_result
+from clew.cli.options import JsonOption, StoreOption
 from clew.cli.output import CommandError, note, say, say_json
-from clew.cli.values import ValuesArgument, read_values
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("check")(check)
+from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 
 def check(
@@ -24,19 +20,14 @@ def check(
         ),
     ],
     values: ValuesArgument = None,
-    file: Annotated[
-        str | None,
-        typer.Option(
-            "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
-        ),
-    ] = None,
+    file: ValuesFile = None,
     invariants: Annotated[
         list[str] | None,
         typer.Option(
             "--invariant",
             metavar="NAME",
-            help="Check this guarantee (repeatable): schedule_independent, resume_equivalent, exactly_once_effects, "
-            "stable_idempotency_key, terminates or completes. [default: all]",
+            help="Check this guarantee: schedule_independent, resume_equivalent, exactly_once_effects, "
+            "stable_idempotency_key, terminates or completes. Can be repeated. [default: all]",
         ),
     ] = None,
     faults: Annotated[
@@ -44,7 +35,8 @@ def check(
         typer.Option(
             "--faults",
             metavar="KINDS",
-            help="Inject these faults: some of crash,fail,timeout,store, or none. [default: crash,fail,timeout]",
+            help="Faults to inject, separated by commas: crash, fail, timeout, store; or none. "
+            "[default: crash,fail,timeout]",
         ),
     ] = None,
     max_faults: Annotated[
@@ -69,11 +61,14 @@ def check(
         str | None,
         typer.Option("--replay", metavar="FILE", help="Replay the counterexamples saved in FILE."),
     ] = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Explore every schedule and every fault of a graph.
 
     Verify the built-in guarantees and your own invariants in every state.
+
+    With a store, the result is kept there for `clew serve`.
 
     The exit code is 0 if every state was explored and no invariant is violated, and 1 otherwise.
 
@@ -98,12 +93,14 @@ def check(
         return _replay(made, replay, as_json)
     from clew.explore.checking.counterexample_files import REPORT_SUFFIXES
     from clew.explore.reports import check_report_path
+    from clew.views.checks import check_document
 
     for name in report or ():
         check_report_path(name, REPORT_SUFFIXES)
     result = made.run()
     for name in report or ():
         result.save(name)
+    keep_result(store, lambda: check_document(target, result))
     if as_json:
         say_json(result.to_dict())
     else:

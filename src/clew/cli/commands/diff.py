@@ -10,11 +10,6 @@ from clew.cli.options import JsonOption, StoreOption, find_run, inspector, store
 from clew.cli.output import plain, say, say_json
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("diff")(diff)
-
-
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="Id of the first run, or the beginning of one.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Id of the second run, or the beginning of one.")],
@@ -27,7 +22,7 @@ def diff(
     Examples:
       clew diff flow-1a2b3c what-if
 
-    A fork is compared with its parent from the step of the fork. The exit code is 0 also if the runs differ.
+    A fork is compared with its parent from the step of the fork. The exit code is 0 even if the runs differ.
     """
     from clew.runtime.review.run_diff import MISSING, RunDiff
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import typer
+import msgspec
 
+from clew.cli.commands.queues import described
 from clew.cli.options import JsonOption, StoreOption, graph_option, store_at
 from clew.cli.output import CommandError, command, count, say_json, say_line
 from clew.errors import StoreCorruptError
 from clew.runtime.log.verification import problems
+from clew.runtime.workers.unserved import Unserved, unserved_runs
 from clew.stores import RunRow, Store
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("doctor")(doctor)
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
     """Check the store for damage.
 
-    Verify the digests of every run, and list owners and abandoned runs.
+    Verify the digests of every run, and list owners, abandoned runs, and queued runs that no worker can take.
 
     \b
     Examples:
@@ -59,12 +56,19 @@ def examine(store: Store) -> dict[str, Any]:
                 _ownership(store, row, owners, orphans)
             except StoreCorruptError as error:
                 damage.append(str(error))
+    unserved: list[Any] = []
+    try:
+        unserved = [msgspec.to_builtins(each) for each in unserved_runs(store)]
+    except StoreCorruptError as error:  # the row of a worker
+        if str(error) not in damage:
+            damage.append(str(error))
     return {
         "runs": len(rows),
         "statuses": dict(Counter(row.status for row in rows)),
         "damage": damage,
         "owners": owners,
         "orphans": orphans,
+        "unserved": unserved,
     }
 
 
@@ -96,5 +100,7 @@ def _say(name: str, found: dict[str, Any]) -> None:
         say_line(f"running: {each['run_id']}, by {each['owner']} ({lease})")
     for each in found["orphans"]:
         say_line(f"abandoned: {each['run_id']}: {each['reason']}; resume with: {each['command']}")
+    for each in found["unserved"]:
+        say_line(f"queued: {described(msgspec.convert(each, Unserved))}")
     if not found["damage"]:
         say_line("no damage found: all logs are readable and all digests match")

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-import typer
 
 from clew.cli.dependency_graphs import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.options import JsonOption, StoreOption
 from clew.cli.output import say, say_json
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("explain")(explain)
 
 
 def explain(
@@ -24,12 +18,13 @@ def explain(
     Examples:
       clew explain events:graph 'event_context(id123)' --store events.db
 
-    Computes nothing.
+    The command computes nothing.
     """
     with dependency_graph(target, store) as graph:
         explanation = graph.explain(node)
+        name = graph.options["name"]
     if as_json:
-        say_json(msgspec.to_builtins(explanation))
+        say_json({"graph": name, **msgspec.to_builtins(explanation)})
     else:
         say(explanation)
     return 0

@@ -12,11 +12,6 @@ from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, ins
 from clew.cli.output import count, say_json, say_line
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("export")(export)
-
-
 def export(
     run: RunArgument,
     output: Annotated[

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.derived_runs import make_run
 from clew.cli.options import (
     DropOption,
     GraphOption,
@@ -18,12 +17,8 @@ from clew.cli.options import (
     TimeoutOption,
     turn_of,
 )
+from clew.cli.run_output import make_run
 from clew.cli.values import ValuesArgument, ValuesFile, read_values
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("fork")(fork)
 
 
 def fork(

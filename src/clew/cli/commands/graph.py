@@ -11,11 +11,6 @@ from clew.cli.output import CommandError, say, say_json
 from clew.runtime.loader import load_graph
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("graph")(graph)
-
-
 def graph(
     target: Annotated[
         str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to show: flow:graph is `graph` in flow.py.")

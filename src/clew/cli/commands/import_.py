@@ -13,12 +13,7 @@ from clew.cli.values import read_file
 from clew.errors import CheckpointError, RunExistsError
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("import")(import_run)
-
-
-def import_run(
+def import_(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help='File written by `clew export` ("-" for standard input).')
     ],
@@ -46,7 +41,7 @@ def import_run(
             raise CommandError(
                 str(error).partition("; ")[0],
                 "import it into another store with --store FILE, or first delete the run in this one: "
-                "Engine(store=...).delete(run_id)",
+                "`clew delete RUN`",
             ) from error
         if as_json:
             say_json(row_json(opened, opened.row(row.run_id)))

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from clew.cli.dependency_graphs import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.options import JsonOption, StoreOption
 from clew.cli.output import say, say_json
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("invalidate")(invalidate)
 
 
 def invalidate(

@@ -15,11 +15,6 @@ from clew.runtime.log.run_rows import STATUSES
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("prune")(prune)
-
-
 def prune(
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest runs.")] = None,
     older_than: Annotated[
@@ -49,7 +44,7 @@ def prune(
       clew prune --keep 100
       clew prune --older-than 30d --status failed --dry-run
 
-    Running, waiting and paused runs are kept unless you select them with --status. Parents of remaining forks and the
+    Runs that have not ended are kept unless you select them with --status. Parents of remaining forks and the
     last run of each thread are always kept.
     """
     if keep is None and older_than is None and status is None:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import json
 
-import typer
-
 from clew.cli.dependency_graphs import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.options import JsonOption, StoreOption
 from clew.cli.output import plain, say, say_json
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("pull")(pull)
 
 
 def pull(

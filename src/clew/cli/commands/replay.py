@@ -13,16 +13,11 @@ from clew.graph import Graph
 from clew.runtime.loader import load_graph
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("replay")(replay)
-
-
 def replay(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]",
+            metavar="RUN",
             help="Id of a run, or the beginning of one. With --all: the store.",
             show_default=False,
         ),

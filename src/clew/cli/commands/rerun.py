@@ -6,14 +6,9 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.derived_runs import make_run
 from clew.cli.options import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
+from clew.cli.run_output import make_run
 from clew.cli.values import ValuesArgument, ValuesFile, read_values
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("rerun")(rerun)
 
 
 def rerun(
@@ -25,7 +20,7 @@ def rerun(
         typer.Option(
             "--force",
             metavar="NODE",
-            help="Run this node even if nothing has changed. Repeatable; nodes of subgraphs as SUB/NODE.",
+            help="Run this node even if nothing has changed (SUB/NODE inside a subgraph). Can be repeated.",
         ),
     ] = None,
     run_id: IdOption = None,
@@ -41,7 +36,7 @@ def rerun(
       clew rerun flow-1a2b3c limit=5
       clew rerun flow-1a2b3c --force ask --force sub/embed
 
-    An item whose node has the same code and the same inputs is not executed: its result is reused.
+    A node whose code and inputs have not changed is not executed: its result is reused.
     """
     return make_run(
         run,

@@ -23,11 +23,6 @@ from clew.cli.run_output import drive
 from clew.cli.values import read_json, read_object
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("resume")(resume)
-
-
 def resume(
     run: RunArgument,
     answer: Annotated[
@@ -60,8 +55,8 @@ def resume(
       clew resume flow-1a2b3c --answer true
       clew resume flow-1a2b3c --answers answers.json
 
-    Finished work is not repeated. A paused run keeps its stops, unless new ones are given. For a completed run, its
-    result is printed.
+    Finished work is not repeated. A paused run keeps its --stop-before and --stop-after, unless you give new ones.
+    For a completed run, the command prints the result.
     """
     if answer is not None and answers is not None:
         raise CommandError("--answer and --answers were both given", "give one of them")

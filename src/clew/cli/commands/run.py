@@ -22,14 +22,9 @@ from clew.cli.options import (
     turn_of,
 )
 from clew.cli.run_output import drive, id_of
-from clew.cli.values import ValuesArgument, read_values
+from clew.cli.values import ValuesArgument, ValuesFile, read_values
 from clew.runtime.loader import load_graph
 from clew.runtime.settings import Durability, OnError
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("run")(run)
 
 
 def run(
@@ -37,12 +32,7 @@ def run(
         str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
     ],
     pairs: ValuesArgument = None,
-    values: Annotated[
-        str | None,
-        typer.Option(
-            "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
-        ),
-    ] = None,
+    values: ValuesFile = None,
     run_id: IdOption = None,
     store: StoreOption = None,
     workers: Annotated[

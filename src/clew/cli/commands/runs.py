@@ -6,26 +6,24 @@ from typing import Annotated, Any
 
 import typer
 
+from clew import Engine
 from clew.cli.options import JsonOption, StoreOption, store_at
-from clew.cli.output import CommandError, local_time, say, say_json, say_table
+from clew.cli.output import fitted, local_time, note, say, say_json, say_table
+from clew.cli.selection import selecting
 from clew.errors import StoreCorruptError
-from clew.runtime.log.run_rows import STATUSES, opened_row
+from clew.runtime.log.run_rows import opened_row
 from clew.runtime.review.json_documents import error_json, time_json
+from clew.runtime.run_pages import RunFilter
 from clew.stores import RunRow, Store
 from clew.stores.protocol import LAST, OWN_STEP
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("runs")(runs)
-
-
+@selecting
 def runs(
-    status: Annotated[
-        str | None,
-        typer.Option(
-            "--status", metavar="STATUS", help=f"List only runs with this status: {', '.join(STATUSES)}."
-        ),
+    chosen: RunFilter,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs.")] = 100,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue where the last list ended.")
     ] = None,
     children: Annotated[
         bool, typer.Option("--children", help="Also list children: runs that a node of another run started.")
@@ -33,24 +31,36 @@ def runs(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the runs in the store, oldest first.
+    """List the newest runs in the store.
+
+    They are sorted from oldest to newest.
 
     \b
     Examples:
       clew runs
       clew runs --status failed --json
+      clew runs --attribute tenant=acme --after 2030-01-31T00:00:00Z
       clew runs --children
+
+    If the store has older runs, a note shows how to list them.
     """
-    if status is not None and status not in STATUSES:
-        raise CommandError(f"unknown status {status!r}", f"use one of {', '.join(STATUSES)}")
+    given: RunFilter = {**chosen, "children": children}
     with store_at(store) as opened:
-        rows = opened.rows(status, of=None if children else "")
-        found = [row_json(opened, row) for row in rows]
-        times = [local_time(row.updated) for row in rows]
+        page = Engine(store=opened).runs(limit=limit, cursor=cursor, **given)
+        found = [row_json(opened, row) for row in page]
+        times = [local_time(row.updated) for row in page]
+    if page.cursor is not None:
+        note(f"there are older runs; list them with --cursor {page.cursor}")
     if as_json:
         say_json(found)
     elif not found:
-        say("no runs" if status is None else f"no runs with status {status}")
+        say(
+            "no runs match"
+            if {*chosen} - {"status"}
+            else f"no runs with status {chosen['status']}"
+            if chosen
+            else "no runs"
+        )
     else:
         say_table(
             ("run", "status", "steps", "changed", "graph", ""),
@@ -71,7 +81,7 @@ def runs(
 
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:
     """Return a run as JSON data."""
-    row = opened_row(row)
+    row = opened_row(row) if isinstance(row.error, bytes) else row
     error = StoreCorruptError(row.damage) if row.damage else row.error
     last = None
     if not row.damage:
@@ -91,15 +101,19 @@ def row_json(store: Store, row: RunRow) -> dict[str, Any]:
         "parent_step": row.parent_step,
         "child_of": row.child_of,
         "place": row.place,
+        "attributes": dict(row.attributes),
         "error": None if error is None else error_json(error),
     }
 
 
+_ERROR = 160  # columns; `clew show` has the whole message
+
+
 def _remark(row: dict[str, Any]) -> str:
     if row["error"] is not None:
-        return str(
-            row["error"]["type"].rpartition(":")[2] + ": " + row["error"]["message"].partition("\n")[0]
-        )
+        first, _, more = str(row["error"]["message"]).partition("\n")
+        text = f"{row['error']['type'].rpartition(':')[2]}: {first}"
+        return fitted(f"{text} …" if more and len(text) < _ERROR else text, _ERROR)
     if row["child_of"] is not None:
         return f"child of {row['child_of']} at {row['place']}"
     return f"fork of {row['parent']} at step {row['parent_step']}" if row["parent"] is not None else ""

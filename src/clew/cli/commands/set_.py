@@ -13,11 +13,6 @@ from clew.cli.values import read_file, read_json
 from clew.state import from_tree
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("set")(set_)
-
-
 def set_(
     target: TargetArgument,
     node: NodeArgument,

@@ -21,11 +21,6 @@ from clew.runtime.review.json_documents import checkpoint_json
 _ITEMS = 40  # columns for the items of a step
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("show")(show)
-
-
 def show(
     run: RunArgument,
     step: Annotated[

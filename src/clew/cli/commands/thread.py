@@ -22,11 +22,6 @@ from clew.cli.run_output import say_failures
 from clew.runtime.log.run_rows import opened_row
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("thread")(thread)
-
-
 def thread(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the thread.")],
     store: StoreOption = None,

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from clew.cli.options import JsonOption, StoreOption, store_at
 from clew.cli.output import local_time, say, say_json, say_table
 from clew.runtime.review.json_documents import time_json
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("threads")(threads)
 
 
 def threads(store: StoreOption = None, as_json: JsonOption = False) -> int:

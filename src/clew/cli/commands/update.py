@@ -11,11 +11,6 @@ from clew.cli.run_output import drive
 from clew.cli.values import ValuesArgument, ValuesFile, read_json, read_values
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("update")(update)
-
-
 def update(
     run: RunArgument,
     pairs: ValuesArgument = None,
@@ -25,13 +20,13 @@ def update(
         typer.Option(
             "--as-node",
             metavar="NODE",
-            help="Write the values as the next run of this node. [default: a change from outside]",
+            help="Write the values as if this node had returned them. [default: as a change from outside the graph]",
         ),
     ] = None,
     decision: Annotated[
         str | None,
         typer.Option(
-            "--decision", metavar="JSON", help="What the gate of --as-node decides. [default: nothing]"
+            "--decision", metavar="JSON", help="Decision of the gate that --as-node names. [default: none]"
         ),
     ] = None,
     graph: GraphOption = None,
@@ -46,8 +41,8 @@ def update(
       clew update flow-1a2b3c plan='"shorter"' --as-node think
       clew update flow-1a2b3c --as-node approve --decision send
 
-    Values go through the reducers. Open work that read a changed value is withdrawn. `clew resume RUN` continues the
-    run.
+    Values go through the reducers. Unfinished work that read a changed value is discarded. Continue with
+    `clew resume RUN`.
     """
     with store_at(store) as opened:
         row = find_run(opened, run)

@@ -11,11 +11,6 @@ from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, f
 from clew.cli.output import say, say_json
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("why")(why)
-
-
 def why(
     run: RunArgument,
     value: Annotated[str, typer.Argument(metavar="NAME", help="Name of a value or a node.")],

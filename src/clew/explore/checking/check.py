@@ -285,7 +285,9 @@ class CheckResult:
         graph = self.explored.graph
         last = [state for name, state in graph.states.items() if not graph.leaving(name)]
         seen = Counter(state["run"]["status"] for state in last)
-        return {status: seen[status] for status in ("completed", "failed", "waiting") if seen[status]}
+        return {
+            status: seen[status] for status in ("completed", "failed", "sleeping", "waiting") if seen[status]
+        }
 
     @property
     def truncated(self) -> bool:

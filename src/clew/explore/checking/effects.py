@@ -51,7 +51,7 @@ def describe(effect: Effect, earlier: int) -> str:
     return f"{effect.path}: {what}{times}"
 
 
-def counted(effects: list[Effect]) -> list[list[object]]:
+def count_effects(effects: list[Effect]) -> list[list[object]]:
     """Return each effect with its number of occurrences, in an order that does not depend on time."""
     made = Counter((e.path, e.number, e.name, sha256(e.request).hexdigest()[:16], e.again) for e in effects)
     return sorted([*effect, times] for effect, times in made.items())

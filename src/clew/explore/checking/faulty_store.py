@@ -26,7 +26,7 @@ _READS = frozenset(
         "owner",
         "entries",
         "within",
-        "counts",
+        "log_end",
         "find",
         "last",
         "blob",
@@ -35,7 +35,13 @@ _READS = frozenset(
         "cached",
         "head",
         "threads",
+        "page",
+        "tally",
         "change_mark",
+        "inbox",
+        "addressed",
+        "entry",
+        "time",
     }
 )
 

@@ -133,7 +133,7 @@ def _stable_idempotency_key(run: RunSystem, expected: Ends) -> Any:
 def _terminates(run: RunSystem, expected: Ends) -> Any:
     if run.status == "failed" and isinstance(run.error, MaxStepsError | StalledError):
         return f"the run does not end: {run.error}"
-    if run.has_ended or run.status == "waiting" or run.choices():
+    if run.has_ended or run.status in ("sleeping", "waiting") or run.choices():
         return True
     return f"the run is stuck with status {run.status}; its last log entry is {run.disk.names(RUN)[-1:]}"
 

@@ -40,7 +40,7 @@ from clew.error_text import line_of
 from clew.errors import DefinitionError, StoreError
 from clew.explore.checking.answers import PossibleAnswers
 from clew.explore.checking.child_schedules import ChildSchedule, in_every_order, scheduled
-from clew.explore.checking.effects import Effect, counted, describe, is_recorded
+from clew.explore.checking.effects import Effect, count_effects, describe, is_recorded
 from clew.explore.checking.faults import (
     CallTimedOut,
     CrashFault,
@@ -73,7 +73,7 @@ from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.settings import ScheduleOptions
 from clew.state import GraphState, encode
 
-Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
+Status = Literal["new", "running", "dead", "completed", "failed", "sleeping", "waiting"]
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
@@ -195,7 +195,7 @@ class RunSystem(TokenSystem[RunSnapshot]):
             "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
             "waiting": [] if process is None else process.waiting,
             "failing": errors_of(process),
-            "effects": counted(self._effects),
+            "effects": count_effects(self._effects),
             "faults": self.had,
         }
         return Observation("run", data, {"narrative": list(self.narrative)}, sha256(encode(data)).digest())

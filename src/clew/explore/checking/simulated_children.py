@@ -13,11 +13,11 @@ from typing import Any
 from clew.explore.checking.child_schedules import ChildSchedule
 from clew.explore.checking.simulated_process import Note, SimulatedProcess
 from clew.graph import Graph
-from clew.runtime.child_runs import ChildRun
+from clew.runtime.children.child_runs import ChildRun
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Listener
-from clew.runtime.inspection import RunInspection
+from clew.runtime.inspection import read_result
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
@@ -44,23 +44,22 @@ class SimulatedChildren:
 
     def for_child(
         self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
-    ) -> tuple[Any, RunOpener, RunInspection]:
-        """Return what opens, drives and reads a child on the same disk."""
+    ) -> _ChildDriver:
+        """Return the execution of a child on the same disk."""
         opener = RunOpener(graph, self._store, settings, listeners)
         opener.repository.child_of = child_of
-        inspection = RunInspection(self._store, opener, settings, listeners, {})
         place = f"{self._place}{child_of[1]}/"
         inner = SimulatedChildren(self._store, self._schedule, self._note, self._on_raise, place)
-        return _ChildDriver(inner, opener, settings, inspection), opener, inspection
+        return _ChildDriver(inner, opener)
 
-    def drive(self, session: Session, opener: RunOpener, settings: Settings) -> None:
+    def drive(self, session: Session, opener: RunOpener) -> None:
         """Drive a child to its end."""
         place, schedule = self._place, self._schedule
 
         def note(effect: Any, occurrence: int) -> None:
             self._note(effect, occurrence, session.run_id, place)
 
-        process = SimulatedProcess(opener, settings, note)
+        process = SimulatedProcess(opener, opener.settings, note)
         process.on_raise = lambda path, error: self._on_raise(place + path, error)
         process.start_child = self.start
         process.drive(session)
@@ -78,13 +77,9 @@ class SimulatedChildren:
 class _ChildDriver:
     """Drives one child, as `clew.runtime.execution` does."""
 
-    def __init__(
-        self, inner: SimulatedChildren, opener: RunOpener, settings: Settings, inspection: RunInspection
-    ) -> None:
+    def __init__(self, inner: SimulatedChildren, opener: RunOpener) -> None:
         self._inner = inner
-        self._opener = opener
-        self._settings = settings
-        self._inspection = inspection
+        self.opener = opener
 
     def drive(self, hold: Hold, opening: Callable[[], Session | RunResult], check: bool) -> RunResult:
         """Open a child and drive it to its end."""
@@ -92,8 +87,8 @@ class _ChildDriver:
         if isinstance(opened, RunResult):
             return opened
         hold.session = opened
-        self._inner.drive(opened, self._opener, self._settings)
-        return self._inspection.result(opened.run_id)
+        self._inner.drive(opened, self.opener)
+        return read_result(self.opener, opened.run_id)
 
     async def adrive(self, hold: Hold, opening: Callable[[], Session | RunResult], check: bool) -> RunResult:
         """`drive` for an async node. The loop of the node waits for the child."""

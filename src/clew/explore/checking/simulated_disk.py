@@ -21,6 +21,7 @@ class DiskImage(msgspec.Struct, frozen=True):
     blobs: dict[str, bytes]
     created: int
     results: dict[str, Any]
+    workers: dict[str, Any]
 
 
 class SimulatedDisk(MemoryStore):
@@ -38,7 +39,7 @@ class SimulatedDisk(MemoryStore):
     def image(self) -> DiskImage:
         """Return a copy of the content."""
         runs = {run_id: _copied(run) for run_id, run in self._runs.items()}
-        return DiskImage(runs, dict(self._blobs), self._created, dict(self._results.rows))
+        return DiskImage(runs, dict(self._blobs), self._created, dict(self._results.rows), self._registered())
 
     def load(self, image: DiskImage) -> None:
         """Replace the content with that of an image."""
@@ -51,11 +52,16 @@ class SimulatedDisk(MemoryStore):
         self._blobs = dict(image.blobs)
         self._created = image.created
         self._results.rows = dict(image.results)
+        self._workers = {name: msgspec.structs.replace(worker) for name, worker in image.workers.items()}
+
+    def _registered(self) -> dict[str, Any]:
+        return {name: msgspec.structs.replace(worker) for name, worker in self._workers.items()}
 
     def forget_owners(self) -> None:
         """Release the ownership of all runs: their process is dead."""
+        self._workers.clear()
         for run in self._runs.values():
-            run.owner, run.until = "", 0.0
+            run.owner = run.token = ""
 
     def content(self) -> dict[str, list[list[Any]]]:
         """Return the names of each run, by run id. The digest of a retry depends on time, so it is left out."""
@@ -82,4 +88,7 @@ def _copied(run: Any) -> Any:
         log=list(run.log),
         named=dict(run.named),
         blobs=set(run.blobs),
+        inbox=dict(run.inbox),
+        sent=dict(run.sent),
+        entry=None if run.entry is None else msgspec.structs.replace(run.entry),
     )

@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ from clew.runtime.calls.recorder import Recorder, is_async
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.timers import Timer
+from clew.runtime.log.snapshots import SinceSnapshot
+from clew.runtime.log.wait_records import WaitRecord
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.own_loop import run_coroutine
 from clew.runtime.settings import Settings, read_settings
@@ -79,10 +82,11 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
     held: Mapping[str, tuple[float, float]]
     digests: Mapping[str, bytes]
     finished: Mapping[Any, tuple[int, ...]]
-    weights: tuple[int, int]
+    since: SinceSnapshot
     resumption: int | None
     fence: int
     start: Any
+    held_waits: Mapping[str, list[WaitRecord]] | None  # None if no node has waited
 
 
 class SimulatedProcess:
@@ -126,7 +130,16 @@ class SimulatedProcess:
     @property
     def waiting(self) -> list[str]:
         """Return the paths of the items that wait for their next attempt."""
-        return sorted({timer.item.path for _, _, timer in self.session.timers if timer.item is not None})
+        return sorted({timer.item.path for _, timer in self._ending() if timer.item is not None})
+
+    def _ending(self) -> list[tuple[float, Timer]]:
+        """Return the timers that are waited for. No signal comes in a check, and questions are answered."""
+        waits = self.session.waits
+        return [
+            (when, timer)
+            for when, _, timer in self.session.timers
+            if when < inf and (timer.kind != "wait" or waits is None or waits.is_asleep(timer.item))
+        ]
 
     @property
     def bounded(self) -> dict[str, Item]:
@@ -143,8 +156,8 @@ class SimulatedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether no item is running or waiting for a retry."""
-        return not self.running and not self.session.timers
+        """Return whether no item is running or waiting for a retry or a time."""
+        return not self.running and not self._ending()
 
     def end(self) -> None:
         """Store the status of the run, as an engine does when its driver stops."""
@@ -239,13 +252,14 @@ class SimulatedProcess:
             machine,
             {path: copy(item) for path, item in self.running.items()},
             tuple((when, n, _with_copied_item(timer, copy)) for when, n, timer in session.timers),
-            dict(session._held),
+            dict(session._held or {}),
             dict(writer._encoder._digests),
             {item: tuple(numbers) for item, numbers in writer._finished.items()},
-            (writer._since, writer._weight),
+            msgspec.structs.replace(writer._since),
             session._resumption,
             session.fence,
             session.start,
+            None if session.waits is None else session.waits.held(),
         )
 
     def restore(self, saved: ProcessSnapshot) -> None:
@@ -256,20 +270,24 @@ class SimulatedProcess:
         writer = repository.new_writer(RUN, saved.start, row.created, saved.fence, "sync")
         writer._encoder._digests = dict(saved.digests)
         writer._finished = {item: list(numbers) for item, numbers in saved.finished.items()}
-        writer._since, writer._weight = saved.weights
+        writer._since = msgspec.structs.replace(saved.since)
         session = Session(
             RUN,
             machine,
             writer,
             self._settings,
-            recall=repository.runs.recall(RUN, intents=True),
+            repository.runs,
+            saved.start,
+            fence=saved.fence,
             resumption=saved.resumption,
         )
-        session.start, session.fence = saved.start, saved.fence
         session.timers = [(when, n, _with_copied_item(timer, copy)) for when, n, timer in saved.timers]
         session._numbers = itertools.count(max((n for _, n, _ in saved.timers), default=-1) + 1)
         if saved.held:
             session.hold(saved.held)
+        if saved.held_waits is not None:
+            timers = [timer for _, _, timer in session.timers]
+            session.durable_waits().load_copy(repository.runs.open(RUN).log(), saved.held_waits, timers)
         session.start_child = self.start_child
         session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
@@ -284,7 +302,8 @@ class _ObservingRecorder(Recorder):
     """A recorder that reports the calls that are made, not those answered from a recording."""
 
     def __init__(self, session: Session, note: Note) -> None:
-        super().__init__(session, session._recall, is_fresh=False, resumption=session._resumption or 0)
+        plain = session.recorder
+        super().__init__(session, plain._recall, is_fresh=False, resumption=plain._resumption)
         self._note = note
         self._asked: Counter[tuple[Any, ...]] = Counter()
 

@@ -37,13 +37,15 @@ class Action(msgspec.Struct, frozen=True, eq=False):
 
     Args:
         name: Name in paths and reports; unique in an exploration.
-        run: Performs the action. The return value is ignored; an exception is a violation.
+        run: Performs the action. An exception is a violation, and so is each `Finding` that it returns, alone or in a
+            list. Other return values are ignored.
         precondition: Returns whether the action is possible in the current state.
         requires: Names of actions that must come before this one on the path.
         reads: Reserved; has no effect yet.
         writes: Reserved; has no effect yet.
         max_calls: Maximum number of occurrences on one path.
         weight: Relative probability that `Weighted` picks this action.
+        probe: The action is judged and undone: it leads to no state.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Action(msgspec.Struct, frozen=True, eq=False):
     writes: Sequence[str] = ()
     max_calls: int | None = None
     weight: float = 1.0
+    probe: bool = False
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:

@@ -1,6 +1,7 @@
 """Violations: broken invariants and unexpected exceptions, grouped by kind.
 
-A kind is an invariant that fails, an action with the exception that it raises, or a precondition with its exception.
+A kind is an invariant that fails, a key of findings that actions return, an action with the exception that it raises,
+or a precondition with its exception.
 For each kind the shortest path is shrunk and confirmed; all other occurrences are only counted.
 """
 
@@ -13,23 +14,23 @@ import msgspec
 from clew.explore.model.invariants import Severity
 from clew.explore.model.states import Transition
 
-Cause = Literal["invariant", "action", "precondition"]
+Cause = Literal["invariant", "action", "precondition", "finding"]
 
 
 class ViolationKind(msgspec.Struct, frozen=True, gc=False):
     """The key by which violations are grouped."""
 
     cause: Cause
-    name: str  # of the invariant or action
+    name: str  # of the invariant or action, or the key of the finding
     exception: str = ""  # the class of the exception, if an action or a precondition raised
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """An invariant that does not hold, or an action or precondition that raises.
+    """An invariant that does not hold, a finding of an action, or an action or precondition that raises.
 
     `path` is the shortest known path, shrunk so that no action can be left out. `confirmed` is true if a repetition of
-    the path from the initial state reproduced the violation. `count` is the number of occurrences of this kind. `error`
-    is the traceback of the exception, if there was one.
+    the path from the initial state reproduced the violation; `replayed` is false if the time for that ran out. `count`
+    is the number of occurrences of this kind. `error` is the traceback of the exception, if there was one.
     """
 
     kind: ViolationKind
@@ -40,20 +41,21 @@ class Violation(msgspec.Struct, frozen=True):
     confirmed: bool = False
     shrunk_from: int | None = None  # length of the path before shrinking, if shrinking made it shorter
     error: str | None = None
+    replayed: bool = True
 
     @property
     def name(self) -> str:
-        """Return the name of the invariant or of the action."""
+        """Return the name of the invariant or of the action, or the key of the finding."""
         return self.kind.name
 
     @property
     def invariant(self) -> str | None:
-        """Return the name of the invariant, or None if an action or a precondition raised."""
+        """Return the name of the invariant, or None if the violation is about something else."""
         return self.kind.name if self.kind.cause == "invariant" else None
 
     @property
     def exception(self) -> str | None:
-        """Return the class name of the exception, or None if an invariant failed."""
+        """Return the class name of the exception, or None if nothing was raised."""
         return self.kind.exception or None
 
     @property
@@ -74,7 +76,7 @@ class Violation(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """Return a short description of the kind."""
-        if self.kind.cause == "invariant":
+        if self.kind.cause in ("invariant", "finding"):
             return self.kind.name
         what = "raised" if self.kind.cause == "action" else "has a precondition that raised"
         return f"{self.kind.name} {what} {self.kind.exception}"

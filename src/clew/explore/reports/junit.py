@@ -1,4 +1,4 @@
-"""The JUnit XML report, for continuous integration. Each invariant and each action is a test case."""
+"""The JUnit XML report, for continuous integration. Each invariant, action and finding is a test case."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def junit(result: ExplorationResult) -> str:
     """Return the report as an XML document."""
     cases = [("invariant", name, _of(result, "invariant", name)) for name in result.invariants]
     cases += [("action", name, _of(result, "action", name)) for name in result.coverage.actions]
+    cases += [("finding", each.name, [each]) for each in result.violations if each.kind.cause == "finding"]
     errors = 0 if result.complete else 1
     counts = {
         "tests": len(cases) + errors,
@@ -52,7 +53,8 @@ def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
     return [
         each
         for each in result.violations
-        if each.name == name and (each.kind.cause == "invariant") is (group == "invariant")
+        if each.name == name
+        and (each.kind.cause == group or (group, each.kind.cause) == ("action", "precondition"))
     ]
 
 

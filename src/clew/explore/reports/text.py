@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from clew.explore.reports.state_diff import describe_change, step_changes
@@ -12,18 +13,19 @@ if TYPE_CHECKING:
     from clew.explore.reports.result import ExplorationResult
 
 CHANGES = 4  # shown per step
+ACTIONS = 10  # shown of those that were never tried
 # control characters, and lone surrogates, which cannot be encoded
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def text(result: ExplorationResult) -> str:
-    """Return the report as text."""
+def text(result: ExplorationResult, hidden: Collection[str] = ()) -> str:
+    """Return the report as text, without changes of the `hidden` parts of a state."""
     lines = [headline(result)]
     untried = result.coverage.never_enabled
     if untried:
-        lines.append(f"never {'tried' if result.truncated else 'enabled'}: {', '.join(untried)}")
+        lines.append(f"never {'tried' if result.truncated else 'enabled'}: {listed(untried, ACTIONS)}")
     for number, violation in enumerate(result.violations, 1):
-        lines += ["", *_violation(number, violation, result)]
+        lines += ["", *_violation(number, violation, result, hidden)]
     return _UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
 
 
@@ -51,6 +53,8 @@ def confirmation(violation: Violation, result: ExplorationResult) -> str:
     shrunk = f", shrunk from {violation.shrunk_from} steps" if violation.shrunk_from else ""
     if violation.confirmed:
         status = "confirmed by replay"
+    elif not violation.replayed and result.complete:
+        status = "not confirmed: the time for a replay ran out"
     elif result.complete:
         status = "NOT confirmed: a replay did not reproduce it"
     else:
@@ -58,7 +62,9 @@ def confirmation(violation: Violation, result: ExplorationResult) -> str:
     return f"{status}, {seen}{shrunk}"
 
 
-def _violation(number: int, violation: Violation, result: ExplorationResult) -> list[str]:
+def _violation(
+    number: int, violation: Violation, result: ExplorationResult, hidden: Collection[str]
+) -> list[str]:
     lines = [
         f"{number}. {violation.severity.value.upper()} {violation.title}: {violation.message}",
         f"   {confirmation(violation, result)}",
@@ -66,13 +72,23 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
     if not violation.path:
         lines.append("   in the initial state")
     for step, transition in enumerate(violation.path, 1):
-        what = [describe_change(change) for change in step_changes(result.graph, transition)]
+        what = [
+            describe_change(change)
+            for change in step_changes(result.graph, transition)
+            if change[0].split(".")[0] not in hidden
+        ]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = (
             "raised" if transition.to_state_id is None else "; ".join([*what[:CHANGES], *more]) or "no change"
         )
         lines.append(f"   {step:>3}. {transition.action_name:<24} {end}")
     return lines
+
+
+def listed(texts: Sequence[str], limit: int) -> str:
+    """Return the first texts, and how many more there are."""
+    more = f" and {len(texts) - limit:,} more" if len(texts) > limit else ""
+    return ", ".join(texts[:limit]) + more
 
 
 def counted(number: int, what: str) -> str:

@@ -20,18 +20,33 @@ restores them, or returns False and changes nothing if they belong to another da
 `release_baseline()` frees what these methods hold. A system with `dump_token` and `load_token` (see
 `clew.explore.search.checkpoints`) takes part through these. The context values that are part of the identity are stored
 too. Any other system must show its initial state by itself.
+
+Marks in the systems say that an exploration has left the initial state. A killed exploration leaves a real database in
+the middle of a path. If the store with its baseline is gone, or another one is used, nothing can restore it, and the
+next exploration would take the middle of a path for its initial state. The mark says so before it begins. A system
+takes part if it has `mark_midway(is_midway)`, which stores the mark, and `left_midway`, which tells whether the mark of
+an ended process was found.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from clew.error_text import line_of
-from clew.errors import CheckpointError, JournalMismatchError, RollbackError, SystemSetupError
+from clew.errors import (
+    CheckpointError,
+    ClewError,
+    ExplorationWarning,
+    JournalMismatchError,
+    RollbackError,
+    SystemSetupError,
+)
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.states import ID_LENGTH
 from clew.explore.model.world import StoredCheckpoint, World
@@ -160,3 +175,25 @@ def _mismatch(
         f"is now in state {observed.digest.hex()[:ID_LENGTH]}: {cause}; restore the initial state yourself, or use a "
         "new store"
     )
+
+
+def warn_of_midway(world: World) -> None:
+    """Warn about systems that a killed exploration left, and that were not restored."""
+    left = [name for name, system in sorted(world.systems.items()) if getattr(system, "left_midway", False)]
+    if left:
+        warnings.warn(
+            f"an earlier exploration was killed and left {', '.join(map(repr, left))} in the middle of a path; nothing "
+            "restores it, because this exploration does not use its store; stop, and restore the original data or use "
+            "that store, unless this state is the one that you want to start from",
+            ExplorationWarning,
+            stacklevel=2,
+        )
+
+
+def mark_midway(world: World, is_midway: bool) -> None:
+    """Store the mark in each system that has one; a system that cannot store it is explored without it."""
+    for system in world.systems.values():
+        mark = getattr(system, "mark_midway", None)
+        if callable(mark):
+            with suppress(ClewError):
+                mark(is_midway)

@@ -3,10 +3,13 @@
 For each kind, the state graph gives the shortest path to any occurrence; this may differ from the path on which the
 violation was first found. The path is repeated in the world. If it reproduces the violation, it is shrunk, and the
 shrunk path is repeated once more before the violation is reported as confirmed. Otherwise the violation is reported as
-it was recorded, unconfirmed: the world or a check depends on something that is not rolled back.
+it was recorded, unconfirmed: the world or a check depends on something that is not rolled back. The most serious kinds
+come first; when the time is over, the others are reported without a repetition.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import Transition
@@ -16,7 +19,12 @@ from clew.explore.search.shrinker import ReproducedPath, TrialRun, shrink
 
 
 def confirm(
-    log: ViolationLog, graph: StateGraph, trial: TrialRun | None, *, exhaustive: bool = False
+    log: ViolationLog,
+    graph: StateGraph,
+    trial: TrialRun | None,
+    *,
+    exhaustive: bool = False,
+    out_of_time: Callable[[], bool] | None = None,
 ) -> list[Violation]:
     """Return one violation per kind, the most serious and then the shortest first. Without a trial: unconfirmed.
 
@@ -25,7 +33,11 @@ def confirm(
     paths = shortest_paths(log, graph)
     successors = successors_of(graph, trial.numbers) if trial is not None and paths else {}
     violations = []
-    for kind, group in log.by_kind.items():
+    order = sorted(log.by_kind, key=lambda kind: (log.by_kind[kind].first.severity.rank, len(paths[kind])))
+    for kind in order:
+        group = log.by_kind[kind]
+        if trial is not None and out_of_time is not None and out_of_time():
+            trial = None
         oracle = None if trial is None else _oracle(group, graph, successors, trial, exhaustive)
         violations.append(_confirmed(group, paths[kind], trial, oracle))
     return sorted(violations, key=lambda each: (each.severity.rank, len(each.path)))
@@ -46,7 +58,15 @@ def _confirmed(
     found, count = group.first, len(group.occurrences)
     reproduced = None if trial is None else _reproduce(trial, path, found.kind, oracle)
     if reproduced is None:
-        return Violation(found.kind, found.message, found.severity, path, count, error=found.error)
+        return Violation(
+            found.kind,
+            found.message,
+            found.severity,
+            path,
+            count,
+            error=found.error,
+            replayed=trial is not None,
+        )
     return Violation(
         found.kind,
         reproduced.message,

@@ -106,6 +106,7 @@ class Journal:
         self._header: JournalHeader | None = None
         self._baseline: baseline.Baseline | None = None
         self._is_open = self._has_begun = False
+        self.was_restored = False  # the systems, because an earlier process was killed
         self.initial: list[RecordedViolation] | None = None
         self.resumed_transitions = 0  # outcomes that an earlier process wrote
 
@@ -127,6 +128,8 @@ class Journal:
                 "this store holds the recovery data of an interrupted exploration of other systems; resume that "
                 "exploration first, or use a new store"
             )
+
+        self.was_restored = self._baseline is not None
 
     def sign(self) -> None:
         """Record that this process explores."""

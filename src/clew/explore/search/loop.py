@@ -11,6 +11,7 @@ Rules:
   (a sequence, an unwatched file) may have changed, and must not influence the next action. Only a state that was just
   found or just restored needs no rollback.
 - Preconditions are checked when a state is found, invariants after each action. Neither may change the world.
+- A probe is judged and undone: its transition leads back to the state in which it ran.
 - A result in the journal is used as if the action had just run. After a crash the search therefore makes the same
   decisions again, without touching the world, until the journal ends.
 
@@ -26,6 +27,7 @@ from typing import Any
 from clew.error_text import line_of
 from clew.errors import ClewError, DefinitionError, DivergedError, ExplorationAborted
 from clew.explore.model.actions import Progress
+from clew.explore.model.findings import recorded_findings
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant, Severity, error_message, failure_of
 from clew.explore.model.state_graph import StateGraph
@@ -33,6 +35,7 @@ from clew.explore.model.states import ID_LENGTH, State, Transition
 from clew.explore.model.violations import RecordedViolation, ViolationKind, ViolationLog
 from clew.explore.model.world import World
 from clew.explore.search.action_table import ActionTable
+from clew.explore.search.baseline import mark_midway, warn_of_midway
 from clew.explore.search.checkpoints import CheckpointCache
 from clew.explore.search.journal import ActionOutcome, Journal
 from clew.explore.search.strategies import Strategy
@@ -59,6 +62,7 @@ class Search:
         fail_fast: bool,
         journal: Journal | None,
         tick: Callable[[Search], int],
+        out_of_time: Callable[[], bool] | None = None,
     ) -> None:
         self.world = world
         self.table = table
@@ -69,6 +73,7 @@ class Search:
         self.frontier = strategy.start(self.actions)
         self.max_steps = max_steps
         self.fail_fast = fail_fast
+        self.out_of_time = out_of_time
         self.journal = journal
         self.tick = tick
         self.graph = StateGraph(self.actions)
@@ -104,13 +109,17 @@ class Search:
         """Explore until nothing is left to try, or a limit is reached."""
         self._begin()
         known, node_state, several = self.known, self.node_state, self.rules.matter
-        limit = self.max_steps
+        limit, late = self.max_steps, self.out_of_time
         wait = self.tick(self)
         for node, action in self.frontier.pairs():
             state = node_state[node] if several else node
             target = known.get(state << PAIR | action) if several else None
             if target is None:
-                if (limit is not None and self.steps >= limit) or (self.fail_fast and len(self.violations)):
+                if (
+                    (limit is not None and self.steps >= limit)
+                    or (self.fail_fast and len(self.violations))
+                    or (late is not None and late())
+                ):
                     self.truncated = True
                     break
                 target = self._try(node, state, action)
@@ -140,6 +149,9 @@ class Search:
         if journal is not None:
             journal.begin(observed.digest)
             journal.save_baseline(checkpoint, observed)
+        if journal is None or not journal.was_restored:
+            warn_of_midway(self.world)
+        mark_midway(self.world, True)
         self.here = 0
         self._discover(observed, checkpoint.id)
         recorded = journal.initial if journal is not None else None
@@ -182,15 +194,19 @@ class Search:
         self.here = UNKNOWN
         chosen = self.actions[action] if self.fixed else self.table.bound(action, self.world)
         try:
-            chosen.run(self.world)
+            returned = chosen.run(self.world)
         except Exception as error:
             return self._action_raised(error, state, action)
-        observed = self._observe(chosen.name)
-        target = self.numbers.get(observed.digest)
-        if target is None:
-            target = self._find_new(observed, chosen.name, node, action)
+        if chosen.probe:
+            target = state
+        else:
+            observed = self._observe(chosen.name)
+            known = self.numbers.get(observed.digest)
+            target = self._find_new(observed, chosen.name, node, action) if known is None else known
         self._connect(state, action, target)
-        violations = self._broken_invariants() if self.invariants else ()
+        violations = self._broken_invariants() if self.invariants else []
+        if returned is not None:
+            violations += recorded_findings(returned)
         for violation in violations:
             self._record(violation, state, action)
         if journal is not None:

@@ -2,7 +2,7 @@
 
 A candidate path is run from the initial state. Each action must be possible when its turn comes (its precondition,
 `requires` and `max_calls`), and only the violation itself may end the run. A candidate that shows the same kind of
-violation, perhaps earlier, replaces the path.
+violation, perhaps earlier, replaces the path. A probe can only be the last action, because it is undone.
 
 Segments are removed first, from half of the path down to single actions. Passes over single actions repeat until one
 removes nothing. The result is 1-minimal: without any one of its actions the violation disappears. Candidates that the
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from clew.explore.model.findings import findings_of
 from clew.explore.model.invariants import Invariant, error_message, failure_of
 from clew.explore.model.states import ID_LENGTH, Transition
 from clew.explore.model.violations import ViolationKind
@@ -67,19 +68,25 @@ class TrialRun:
                 return None
             action = self._table.actions[number]
             try:
-                action.run(world)
+                returned = action.run(world)
             except Exception as error:
                 if kind != ViolationKind("action", action.name, type(error).__name__):
                     return None
                 transitions.append(Transition(source, action.name, None, position + 1))
                 return ReproducedPath(path[: position + 1], tuple(transitions), error_message(error))
             progress = self.rules.after(number, progress)
-            target = world._observe().digest.hex()[:ID_LENGTH]
+            target = source if action.probe else world._observe().digest.hex()[:ID_LENGTH]
             transitions.append(Transition(source, action.name, target, position + 1))
             source = target
             message = self._violation(kind)
+            if kind.cause == "finding":
+                message = next(
+                    (each.message for each in findings_of(returned) if each.key == kind.name), None
+                )
             if message is not None:
                 return ReproducedPath(path[: position + 1], tuple(transitions), message)
+            if action.probe:
+                return None
         return None
 
     def _violation(self, kind: ViolationKind) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 _WHERE = {
     "FileSystem": "files.system",
     "HTTPFake": "http.fake",
+    "HTTPSession": "http.session",
     "MemoryClock": "memory.fakes",
     "MemoryMail": "memory.fakes",
     "MemoryQueue": "memory.queue",

@@ -21,6 +21,7 @@ from clew.engine.frame import Item
 from clew.engine.program import Program
 from clew.errors import ClassChangedError
 from clew.graph import Node
+from clew.graph.key_functions import state_names, wanted_by_key
 from clew.graph.signature import MISSING
 from clew.runtime.calls.mutation_check import Guard, Input, guard_of
 from clew.state.codec import why_unbuilt
@@ -179,3 +180,14 @@ def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
     if schema is None:
         return MappingProxyType(values)
     return schema.instance(values)
+
+
+def call_key_function(item: Item, function: Callable[..., Any], option: str) -> Any:
+    """Return what a key function returns for the inputs of an item."""
+    node = item.node
+    positional, named = wanted_by_key(node, function, option)
+    values = {p.name: item.lookup(p.source, p.default) for p in node.params if p.kind == "value"}
+    wanted = state_names(node) & {*positional, *named}
+    if wanted:
+        values.update(dict.fromkeys(wanted, whole_state(item, item.values())))
+    return function(*[values[name] for name in positional], **{name: values[name] for name in named})

@@ -1,8 +1,8 @@
 """Cached results of nodes, in the store of an engine: ``@node(cache=True)``.
 
 A result is what the function of a node returned. Its key is a digest of the node's name, the hash of its code
-(``clew.graph.code_hashes``), its targets, and its inputs with bound values or, with ``Cache(key=...)``, what the key
-function returned. So runs, processes and machines with the same store share results.
+(``clew.graph.hashing.code_hashes``), its targets, and its arguments by parameter, with bound values, or what the key
+function of ``Cache(key=...)`` returned. So runs, processes and machines with the same store share results.
 
 Rules:
 
@@ -29,7 +29,7 @@ from clew.errors import DecodeError, EncodeError, GraphError, GraphWarning, Stor
 from clew.graph import END, Command, Graph, Send
 from clew.graph.names import name_of
 from clew.graph.signature import MISSING
-from clew.runtime.calls.key_calls import call_key_function
+from clew.runtime.calls.arguments import call_key_function
 from clew.state import decode, digest, encode, fingerprint, stored_value
 from clew.state.stored_object import holds_stored
 from clew.stores import MemoryStore, Store, WouldWait
@@ -147,7 +147,7 @@ def key_of_result(item: Item) -> str:
         what = f"the key of the cached node {node.name!r}"
         hint = "return strings, numbers or tuples"
     else:
-        found = {name: item.lookup(name, MISSING) for name in node.inputs}
+        found = {p.name: item.lookup(p.source, MISSING) for p in node.params if p.kind == "value"}
         inputs = [  # defaults are part of the code
             {name: value for name, value in found.items() if value is not MISSING},
             item.values() if node.reads_state else None,

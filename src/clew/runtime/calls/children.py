@@ -11,6 +11,7 @@ from clew.runtime.log.call_records import Place
 from clew.runtime.log.run_checks import input_values
 from clew.runtime.run_ids import CHILD_PREFIX
 from clew.state import GraphState
+from clew.state.valid_values import ValidValues
 
 CHILD = "clew.run"
 """The name of the recorded call of `ctx.run`. Its response is the id of the child."""
@@ -24,7 +25,8 @@ def given_to(graph: Any, values: Any, key: Any) -> dict[str, Any]:
         raise InputError("ctx.run expects values, got a state; pass state.values")
     if key is not None and (type(key) is not str or not key):
         raise InputError(f"key must be a string that is not empty, or None, got {key!r}")
-    return dict(input_values(graph, values))
+    given = input_values(graph, values)
+    return given if isinstance(given, ValidValues) else dict(given)
 
 
 def child_id(run_id: str, path: str, place: Place, key: str | None, number: int) -> str:

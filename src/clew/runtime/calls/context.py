@@ -17,11 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.frame import Item
 from clew.engine.options import stream
+from clew.engine.records import TypedQuestion
+from clew.graph.annotations import shown
+from clew.graph.json_schema import json_schema
 from clew.runtime.calls import pending_awaits
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.awaited_run import AwaitedRun
 from clew.runtime.calls.scopes import Scope, scope_of
 from clew.runtime.calls.transaction import CollectedTransaction
+from clew.runtime.calls.waiting import (
+    NOTHING,
+    WaitRequest,
+    check_signal_name,
+    checked_seconds,
+    is_long,
+    outcome_of,
+)
+from clew.state.conversion import converted
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -29,12 +41,13 @@ if TYPE_CHECKING:
     from clew.graph import Graph
     from clew.runtime.calls.host import Host
     from clew.runtime.calls.in_flight import CallsInFlight
+    from clew.runtime.calls.scopes import Asking
 
 
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_host", "_item", "_random", "_whole", "attempt", "in_flight", "pending")
+    __slots__ = ("_host", "_item", "_random", "_whole", "attempt", "in_flight", "pending", "unwound_by")
 
     def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
@@ -44,6 +57,7 @@ class RunContext:
         self.attempt = item.attempt if attempt is None else attempt
         self.in_flight: CallsInFlight | None = None  # set for async nodes
         self.pending: list[pending_awaits.Pending] | None = None  # what the node has to await
+        self.unwound_by: Asking | None = None  # the first question or wait of this attempt
 
     @property
     def run_id(self) -> str:
@@ -62,7 +76,7 @@ class RunContext:
         """The result of the node's key function, or a key made of run id and path; the same for all attempts."""
         function = self._item.node.policy.idempotency_key_func
         if function is not None:
-            from clew.runtime.calls.key_calls import call_key_function
+            from clew.runtime.calls.arguments import call_key_function
 
             return str(call_key_function(self._item, function, "idempotency_key"))
         text = f"{len(self.run_id)}:{self.run_id}{self.path}"
@@ -93,25 +107,53 @@ class RunContext:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        given: Any = seconds
-        if not isinstance(given, (int, float)) or not given >= 0:
-            raise ValueError(f"ctx.sleep expects a number of seconds >= 0, got {seconds!r}")
+        position = (
+            self._scope().next_wait()
+        )  # also of a short one, so that a retry with another time has the same
+        if self._host.has_slept(self._item, self.attempt, position):
+            seconds = 0.0  # a node that sleeps until a time computes another number when it starts over
+        if is_long(checked_seconds(seconds, "sleep")):
+            return self._watched(self._wait(WaitRequest("sleep", position, seconds=seconds)), "sleep")  # type: ignore[no-any-return]
         return self._watched(self._host.sleep(self._item, self.attempt, seconds), "sleep")  # type: ignore[no-any-return]
+
+    def wait_for(self, name: str, *, timeout: float | None = None) -> Any:
+        check_signal_name(name, "ctx.wait_for")
+        if timeout is not None:
+            checked_seconds(timeout, "wait_for", what="timeout")
+        request = WaitRequest("signal", self._scope().next_wait(), name, timeout)
+        return self._watched(self._wait(request), "wait_for")
+
+    def _wait(self, request: WaitRequest) -> Any:
+        if self.cancelled:
+            raise self._host.leave(self._item, self.attempt)
+        return self._host.wait(self._item, self.attempt, request, self._scope())
 
     def emit(self, name: str, data: Any = None) -> None:
         if not isinstance(name, str):
             raise ValueError(f"ctx.emit expects an event name (a str), got {name!r}")
         self._host.send_event("emitted", self._item, name=name, data=data)
 
-    def interrupt(self, question: Any) -> Any:
-        scope = self._scope()
-        position = scope.next_position(self._item.node.name, self.path)
+    def interrupt(
+        self, question: Any, *, type: Any = None, timeout: float | None = None, default: Any = NOTHING
+    ) -> Any:
+        if timeout is not None:
+            checked_seconds(timeout, "interrupt", what="timeout")
+        elif default is not NOTHING:
+            raise ValueError("ctx.interrupt: a default is the answer after a timeout; give timeout= too")
+        scope, refusal = self._scope(), ""
         answers = self._host.machine.answers(self._item)
-        if position in answers:
+        while (position := scope.next_position(self._item.node.name, self.path)) in answers:
             check_built(answers[position], self._item, self._host.run_id, "an answer")
-            return answers[position]
-        if self.in_flight is not None:
-            self.in_flight.is_asking = True
+            try:
+                return answers[position] if type is None else converted(type, answers[position])
+            except ValueError as error:  # it asks again, at the next position
+                refusal = f"the answer is not a {shown(type)}: {error}"
+        if timeout is not None:
+            request = WaitRequest("question", position, seconds=timeout, default=default)
+            if (end := self._host.ask(self._item, self.attempt, request)) is not None:
+                return outcome_of(request, end, self._item)
+        if type is not None:
+            question = TypedQuestion(question, json_schema(type), shown(type), refusal)
         raise scope.ask(question, position)
 
     def _scope(self) -> Scope:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
+from clew.errors import MutationError
 from clew.runtime.calls.arguments import arguments, calls_of
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.mutation_check import Guard, Input, InputGuard
@@ -20,7 +21,9 @@ from clew.stores import Statement
 
 if TYPE_CHECKING:
     from clew.graph import Graph
+    from clew.runtime.calls.waiting import WaitRequest
     from clew.runtime.clock import Clock
+    from clew.runtime.log.wait_records import WaitEnd
     from clew.runtime.log.writer import LogWriter
     from clew.runtime.settings import Settings
 
@@ -50,6 +53,7 @@ class RecordingHost(Protocol):
     clock: Clock
     writer: LogWriter
     off_loop: Any  # threads that wait for the store; None without an event loop
+    observed: Any  # what follows the run; None if nothing does
     cancelled: bool
 
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
@@ -87,6 +91,18 @@ class Host:
         """Implement `ctx.sleep`; a plain host does not wait."""
         return _asleep() if item.node.mode in ("async", "async_generator") else SLEPT
 
+    def wait(self, item: Item, attempt: int, request: WaitRequest, scope: Scope) -> Any:
+        """Implement durable waits; an async node gets an awaitable. A plain host does not wait."""
+        return _asleep() if item.node.mode in ("async", "async_generator") else SLEPT
+
+    def has_slept(self, item: Item, attempt: int, position: str) -> bool:
+        """Return whether a durable sleep of this attempt has ended."""
+        return False
+
+    def ask(self, item: Item, attempt: int, request: WaitRequest) -> WaitEnd | None:
+        """Begin to wait for an answer; return the end of the wait if none came in time."""
+        return None
+
     def run_child(
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
     ) -> Any:
@@ -114,21 +130,49 @@ class Host:
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
         is_guarded = self.settings.check_mutation or item.node.mode in ("generator", "async_generator")
         context = RunContext(self, item, attempt) if takes_context or is_guarded else None
+        return self.called(
+            item,
+            context,
+            takes_context,
+            lambda: self._call_guarded(item, context) if is_guarded else call(item, context),
+        )
+
+    def called(
+        self, item: Item, context: RunContext | None, takes_context: bool, call: Callable[[], Any]
+    ) -> Any:
+        """Call a node function; raise the question that it has caught, and check what it left behind."""
         try:
-            value = self._call_guarded(item, context) if is_guarded else call(item, context)
+            value = call()
         except BaseExceptionGroup as error:
             raise_question(error)
             raise
+        except Exception as error:
+            if context is None or context.unwound_by is None or isinstance(error, MutationError):
+                raise
+            raise context.unwound_by from None
         if takes_context and type(value) is CoroutineType and item.node.mode != "sync":
             return _awaited(value, context)
-        if context is not None and context.pending and item.node.mode in ("sync", "generator"):
-            context.close(is_checked=True)
+        if context is not None:
+            if context.unwound_by is not None:
+                raise context.unwound_by  # the node has caught it
+            if context.pending and item.node.mode in ("sync", "generator"):
+                context.close(is_checked=True)
         return value
 
     def _call_guarded(self, item: Item, context: RunContext | None) -> Any:
-        """Call a generator, or a function whose inputs are compared by content, and check the inputs at its end."""
         inputs: list[Input] = []
         args, kwargs = arguments(item, context, inputs)
+        return self.call_guarded(item, context, args, kwargs, inputs)
+
+    def call_guarded(
+        self,
+        item: Item,
+        context: RunContext | None,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        inputs: list[Input],
+    ) -> Any:
+        """Call a generator, or a function whose inputs are compared by content, and check the inputs at its end."""
         guard = (InputGuard if self.settings.check_mutation else Guard)(item, inputs)
         func, mode = item.node.func, item.node.mode
         if mode == "sync":
@@ -165,12 +209,12 @@ class Host:
 async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
     """Await a coroutine. If it asks a question, wait for its calls in flight, and ask those of its children too.
 
-    Unwrap a question that a task group has put into an exception group.
+    Unwrap a question that a task group has put into an exception group, and raise one that the node has caught.
     """
     from clew.runtime.calls.in_flight import CallsInFlight  # here, because it imports asyncio
 
     assert context is not None
-    context.in_flight = calls = CallsInFlight()
+    context.in_flight = calls = CallsInFlight(context)
     has_returned = False
     try:
         try:
@@ -178,6 +222,11 @@ async def _awaited(coroutine: Any, context: RunContext | None) -> Any:
         except BaseExceptionGroup as error:
             raise_question(error)
             raise
+        except Exception as error:
+            if context.unwound_by is None or isinstance(error, MutationError):
+                raise
+        if context.unwound_by is not None:
+            raise context.unwound_by
         has_returned = True
         return value
     except Asking as asking:

@@ -13,22 +13,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.log.call_records import Place
+
+if TYPE_CHECKING:
+    from clew.runtime.calls.context import RunContext
 
 
 class CallsInFlight:
     """The recorded calls of one attempt that run beside the task of its node."""
 
-    __slots__ = ("_node", "_tasks", "asked", "is_asking")
+    __slots__ = ("_context", "_node", "_tasks", "asked")
 
-    def __init__(self) -> None:
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._node = _current_task()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.asked: list[tuple[Place, Asking]] = []  # the questions of children, and where each was started
-        self.is_asking = False  # a question unwinds the node
 
     async def make(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Make a call; in a task of its own unless the task of the node awaits it."""
@@ -46,7 +49,7 @@ class CallsInFlight:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.done() and not self.is_asking:
+            if not task.done() and self._context.unwound_by is None:
                 task.cancel()
                 await asyncio.wait([task])
             raise

@@ -132,11 +132,9 @@ def _each(sizes: Sizes) -> tuple[int, ...]:
 def _mutation_error(item: Item, name: str, value: Any, size: int | None = None) -> MutationError:
     """Return the error for a changed input. A node that ran concurrently may have changed it."""
     how = "" if size is None else f" (length {size} before, {size_of(value)} after)"
-    schema = item.batch.working_state.program.graph.schema
-    is_reduced = schema is not None and name in schema.fields and schema.fields[name].reducer is not None
     advice = (
         "return only the new items, which its reducer adds"
-        if is_reduced
+        if item.is_reduced(name)
         else f"return a new value instead (for a list: [*{name}, more])"
     )
     return MutationError(

@@ -26,9 +26,10 @@ from clew.engine.frame import Item
 from clew.errors import EncodeError, RunCancelledError, StoreCorruptError, StoreError
 from clew.runtime.calls.ambiguity import Made, check, place_text
 from clew.runtime.calls.arguments import check_built
-from clew.runtime.calls.scopes import Scope, question_of
+from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.crash_points import reach
 from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
+from clew.runtime.observers import NO_OBSERVER, CallObserver
 from clew.state import same
 
 if TYPE_CHECKING:
@@ -84,8 +85,10 @@ class _PendingCall(msgspec.Struct):
     name: str
     request: Request
     history: ItemCalls
+    around: CallObserver = NO_OBSERVER
     started: float = 0.0
     began: float = 0.0
+    awaited: bool = False
 
 
 class Recorder:
@@ -120,13 +123,16 @@ class Recorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Return the recorded response of a call, or make the call and record it."""
+        """Return the recorded response of a call, or make the call and record it.
+
+        A function with an attribute `awaited` blocks for a node that awaits the call, in another process.
+        """
         if not callable(fn):
             raise TypeError(
                 f"ctx.record({name!r}, ...) expects a function, got {fn!r}; pass the function without calling it"
             )
         if is_async(fn) and self._session.off_loop is not None and self._must_read(item):
-            return self._call_later(item, attempt, scope, name, fn, args, kwargs)
+            return in_flight(scope, partial(self._call_later, item, attempt, scope, name, fn, args, kwargs))
         call = _PendingCall(item, attempt, scope, name, (args, kwargs), self._history(item))
         for found in call.history.candidates(item.frame.epoch, attempt, scope.place):
             if (
@@ -138,7 +144,7 @@ class Recorder:
                 return answer(found, item, self._session.run_id)
         self._check(call, (args, kwargs), "request")  # before the call has an effect
         if is_async(fn):  # its errors are raised where it is awaited
-            return _in_flight(call, partial(self._acall, call, fn))
+            return in_flight(scope, partial(self._acall, call, fn))
         settled = self._start(call)
         if settled:
             self._keep(call, settled[0], None)
@@ -146,19 +152,28 @@ class Recorder:
         if not name.startswith(OWN):
             self._session.before_call()
             reach("before-call")
+        if self._session.observed is not None:
+            call.around = self._observer_of(call)
         try:
-            with scope:
+            with scope, call.around as observer:
                 response = fn(*args, **kwargs)
+                observer.respond(response)
         except Exception as error:
-            if not self._is_cancellation(error):
-                self._keep(call, None, error)
-            raise
-        except BaseException as error:
-            if question_of(error) is not None:
+            call.awaited = getattr(fn, "awaited", False)
+            if scope.unwound_by is None:
+                if not self._is_cancellation(error):
+                    self._keep(call, None, error)
+                raise
+        except BaseException:
+            if scope.unwound_by is not None:
                 self._left(call)
             raise
+        if scope.unwound_by is not None:  # the function has caught it
+            self._left(call)
+            raise scope.unwound_by
         if inspect.isawaitable(response):
-            return _in_flight(call, partial(self._await, call, response))
+            return in_flight(scope, partial(self._await, call, response))
+        call.awaited = getattr(fn, "awaited", False)
         self._keep(call, response, None)
         return response
 
@@ -195,24 +210,49 @@ class Recorder:
             await self._session.abefore_call()
             reach("before-call")
         args, kwargs = call.request
+        if self._session.observed is not None:
+            call.around = self._observer_of(call)
         return await self._await(call, fn(*args, **kwargs))
+
+    def _observer_of(self, call: _PendingCall) -> CallObserver:
+        """Return what surrounds a call that is made now. Calls of Clew itself are not observed."""
+        observed = self._session.observed
+        if observed is None or call.name.startswith(OWN):
+            return NO_OBSERVER
+        around: CallObserver = observed.call_recorded(call.item, call.name, call.request)
+        return around
 
     async def _await(self, call: _PendingCall, awaitable: Any) -> Any:
         try:
-            with call.scope:
+            with call.scope, call.around as observer:
                 response = await awaitable
+                observer.respond(response)
         except Exception as error:
-            if not self._is_cancellation(error):
-                await self._akeep(call, None, error)
-            raise
-        except BaseException as error:
-            if question_of(error) is not None:
+            if call.scope.unwound_by is None:
+                if not self._is_cancellation(error):
+                    await self._akeep(call, None, error)
+                raise
+        except BaseException:
+            if call.scope.unwound_by is not None:
                 self._left(call)
-                if (calls := call.scope.of.in_flight) is not None:
-                    calls.is_asking = True
             raise
+        if call.scope.unwound_by is not None:  # the function has caught it
+            self._left(call)
+            raise call.scope.unwound_by
         await self._akeep(call, response, None)
         return response
+
+    def lose(self, item: Item, attempt: int) -> None:
+        """Note that the calls of an attempt that have no recording may have been made: their process is gone."""
+        self._begun.pop(item.path, None)
+        history = self._histories.get(item.path)
+        if history is not None:
+            with self._lock:
+                history.own.difference_update(
+                    intent.n
+                    for intent in history.intents
+                    if (intent.attempt, intent.epoch) == (attempt, item.frame.epoch)
+                )
 
     def forget(self, path: str) -> None:
         """Drop the history of a finished item; it is read again if an enclosing item is retried."""
@@ -277,7 +317,10 @@ class Recorder:
         call.started, call.began = session.clock.time(), session.clock.monotonic()
         if call.name.startswith(OWN) or session.settings.on_ambiguous == "retry":
             return ()
-        settled = self._resolve(call.history, item, call.attempt, place)
+        try:
+            settled = self._resolve(call.history, item, call.attempt, place)
+        except Asking as asking:
+            raise call.scope.unwind(asking) from None
         if not settled:
             self._intend(call.history, item, call.attempt, place, call.name)
         return settled
@@ -362,7 +405,7 @@ class Recorder:
                 error=error,
                 timestamp=call.started,
                 duration=session.clock.monotonic() - call.began,
-                awaited=awaited,
+                awaited=awaited or call.awaited,
                 epoch=item.frame.epoch,
                 resumption=self._resumption,
                 n=_next(history.calls),
@@ -380,9 +423,9 @@ class Recorder:
         self._session.send_event("call_recorded", call.item, name=call.name, reused=False)
 
 
-def _in_flight(call: _PendingCall, make: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, Any]:
+def in_flight(scope: Scope, make: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, Any]:
     """Return a call that finishes although another task of the node asks a question."""
-    calls = call.scope.of.in_flight
+    calls = scope.of.in_flight
     return make() if calls is None else calls.make(make)
 
 

@@ -1,110 +1,68 @@
 """Reuse results of a recorded run in a rerun, if inputs and code are the same.
 
-The old run is retraced with its recorded outcomes. Each item gets a key made of its inputs and the code of its node. An
-item of the new run with the same key gets the old outcome, marked as cached; all other items are called. Outcomes with
-equal keys are used in the order of the old run, each once.
+Each result of the old run (``recorded_results``) has a key: a digest of the node, the hash of its code, what it writes
+and where it goes, how the schema validates what it writes, and its inputs by parameter, with digests of bound values.
+An item of the new run with the same key gets the old outcome, marked as cached; all other items are called. Of several
+outcomes with one key, an item gets the one with its own path, otherwise the first. Each is used once.
 
-These outcomes are not reused: of a node whose code, inputs or bound values have changed; of nodes in a subgraph whose
-initial values have changed; of any node if a reducer has changed; of nodes that failed, rescued or not; of nodes that
-the caller forces to run.
+The keys of the old run are made from its log alone, those of the new run from what its items see. So it does not matter
+what has changed in between: an item gets a result only if its function returned that result for the same arguments.
+
+These outcomes are not reused: of any node if a reducer has changed; of nodes that failed, rescued or not; of nodes that
+the caller forces to run; and those whose inputs or bound values have no encoding.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from clew.engine.frame import Item
-from clew.engine.machine import Machine
-from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program
-from clew.engine.records import Outcome, Start
+from clew.engine.records import Outcome
 from clew.errors import EncodeError, InputError
 from clew.graph import Graph
+from clew.graph.hashing.hashes import field_hashes
 from clew.graph.names import nearest
 from clew.graph.signature import MISSING
 from clew.graph_warnings import warn
-from clew.runtime.log.fingerprints import changed_parts
+from clew.runtime.calls.recorded_results import RecordedResults
+from clew.runtime.log.fingerprints import bound_digest, changed_parts
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.settings import Settings
-from clew.state import digest, fingerprint, position_of, same
+from clew.state import digest, encode, fingerprint
 from clew.state.stored_object import holds_stored
 
 
 class ResultReuse:
-    """The outcomes of a recorded run, by the digest of code and inputs."""
+    """The outcomes of a recorded run, by the digest of code and inputs.
 
-    def __init__(
-        self, log: RunLog, program: Program, graph: Graph, settings: Settings, force: Iterable[str] = ()
-    ) -> None:
+    `program` is that of the recorded run, and `graph` the graph of the rerun.
+    """
+
+    def __init__(self, log: RunLog, program: Program, graph: Graph, force: Iterable[str] = ()) -> None:
         self._forced = checked_nodes(force, graph)
-        self._outcomes: dict[str, deque[Outcome]] = {}
-        self._log = log
-        self._foreign: set[str] = set()  # frames whose initial values have changed
-        self._changed = changed_parts(log.row, graph)
-        if not self._changed.has_other_reducers:
-            self._retrace(program, settings)
+        self._outcomes: dict[str, dict[str, Outcome]] = {}  # by key and path
+        if not changed_parts(log.row, graph).has_other_reducers:
+            self._read(RecordedResults(log, program))
 
-    def _retrace(self, program: Program, settings: Settings) -> None:
-        log = self._log
-        options = Options(
-            seed=log.row.seed,
-            max_steps=settings.max_steps + position_of(log.start).began,
-            on_error="continue",  # recorded failures are adopted like other outcomes
-            on_conflict=settings.on_conflict,
-            edits=log.edits,
-        )
-        outcomes = log.outcomes()
-        prior_work = PriorWork(log.rescued(), attempts=log.attempts, retraced=log.steps_by_place())
-        machine = Machine.restore(program, log.start, options, prior_work)
-        while (item := machine.take()) is not None:
-            for record in machine.outbox:
-                if isinstance(record, Start) and not self._has_same_start(record):
-                    self._foreign.add(record.prefix)
-            machine.outbox.clear()
-            outcome = outcomes.get(item.path)
-            if outcome is None:
-                continue
+    def _read(self, results: RecordedResults) -> None:
+        for item, outcome in results:
             # values of a class that has changed are computed again
-            is_built = not holds_stored(outcome.update.values())
-            if outcome.error is None and is_built and self._is_unchanged(item):
-                key = key_of(item)
+            if not holds_stored(outcome.update.values()):
+                key = _key(item, results.code(item), results.rules(item), recorded_bound(results, item))
                 if key is not None:
-                    self._outcomes.setdefault(key, deque()).append(outcome)
-            machine.adopt(item, outcome)
-
-    def _has_same_start(self, start: Start) -> bool:
-        known = self._log.frames.get(start.prefix)
-        return known is not None and same(dict(known[0].values), dict(start.values))
-
-    def _is_unchanged(self, item: Item) -> bool:
-        if self._foreign and any(item.path.startswith(prefix) for prefix in self._foreign):
-            return False
-        nodes = nodes_of(item)
-        if (
-            self.is_forced(item)
-            or nodes in self._changed.code
-            or any(nodes == part or nodes.startswith(f"{part}/") for part in self._changed.wiring)
-        ):
-            return False
-        return not self._changed.bound or not self._reads_changed(item)
-
-    def _reads_changed(self, item: Item) -> bool:
-        """Return whether the item, or an enclosing one, reads a bound value that has changed."""
-        here: Item | None = item
-        while here is not None:
-            if not self._changed.bound.isdisjoint(here.node.inputs):
-                return True
-            here = here.frame.owner
-        return False
+                    self._outcomes.setdefault(key, {})[item.path] = outcome
 
     def find(self, item: Item) -> Outcome | None:
         """Return an outcome of the old run for this item, or None."""
-        if item.node.kind == "rescue":
+        if item.node.kind == "rescue" or not self._outcomes or self.is_forced(item):
             return None
-        key = key_of(item)
+        graph = item.frame.program.graph
+        fields = field_hashes(graph.schema)
+        rules = {name: fields[name] for name in item.node.outputs if name in fields}
+        key = _key(item, graph.node_hashes[item.node.name], rules, current_bound(item))
         found = self._outcomes.get(key) if key is not None else None
-        return found.popleft() if found else None
+        return found.pop(item.path if item.path in found else next(iter(found))) if found else None
 
     def is_forced(self, item: Item) -> bool:
         """Return whether the item has to run: its node, or a subgraph that it is in, is forced."""
@@ -123,19 +81,63 @@ def warn_of_edits(log: RunLog) -> None:
         warn(f"run {log.row.run_id!r} was changed by hand in step {steps}; the rerun drops these changes")
 
 
-def key_of(item: Item) -> str | None:
-    """Return a digest of the code and inputs of an item; None if its inputs cannot be encoded."""
+def recorded_bound(results: RecordedResults, item: Item) -> dict[str, str]:
+    """Return the digests of the bound values that an item of a recorded run read, by parameter."""
+    found = {name: results.bound(item, source) for name, source in _unseen(item)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def current_bound(item: Item) -> dict[str, str] | None:
+    """Return the digests of the bound values that an item reads, by parameter; None if one has no encoding."""
+    bound = item.frame.program.bound
+    found = {name: bound_digest(bound[source]) for name, source in _unseen(item) if source in bound}
+    known = {name: value for name, value in found.items() if value is not None}
+    return known if len(known) == len(found) else None
+
+
+def _unseen(item: Item) -> list[tuple[str, str]]:
+    """Return the parameters, with the names of their values, that neither state nor payload provides."""
+    return [
+        (p.name, p.source)
+        for p in item.node.params
+        if p.kind == "value" and item.seen_value(p.source) is MISSING
+    ]
+
+
+def _key(
+    item: Item, code: str | None, rules: Mapping[str, str], bound: Mapping[str, str] | None
+) -> str | None:
+    """Return a digest of what the outcome of an item depends on; None if something has no encoding."""
     node = item.node
-    found = {name: item.lookup(name, MISSING) for name in node.inputs}
-    inputs = {
-        name: value for name, value in found.items() if value is not MISSING
+    if code is None or bound is None:
+        return None
+    declared = [
+        node.name,
+        node.kind,
+        node.shape,
+        node.writes,
+        node.targets,
+        node.pruned,
+        node.multi,
+        node.when,
+    ]
+    inputs: dict[str, Any] = {
+        p.name: value
+        for p in node.params
+        if p.kind == "value" and (value := item.seen_value(p.source)) is not MISSING
     }  # defaults are part of the code
+    before = item.batch.working_state.values
+    compared = {name: before[name] for name in node.outputs if name in before} if node.cutoff else {}
     try:
-        encoded = fingerprint([inputs, item.values() if node.reads_state else None])
+        read = fingerprint([inputs, item.values() if node.reads_state else None, compared])
     except EncodeError:
         return None
-    code = item.frame.program.graph.node_hashes[node.name]
-    return digest(node.name.encode(), code.encode(), encoded)
+    known = encode([*map(_plain, declared), dict(rules), dict(bound)])
+    return digest(b"clew:reuse", code.encode(), known, read)
+
+
+def _plain(part: Any) -> Any:
+    return list(part.items()) if isinstance(part, Mapping) else part
 
 
 def nodes_of(item: Item) -> str:
@@ -145,9 +147,11 @@ def nodes_of(item: Item) -> str:
 
 def checked_nodes(names: Iterable[str], graph: Graph) -> frozenset[str]:
     """Return the names of nodes, in subgraphs as ``sub/ask``. Raise InputError for a name that the graph lacks."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InputError(f"force: expected a list of nodes such as ['ask', 'sub/ask'], got {names!r}")
-    wanted = list(names)
+    if not isinstance(names, Iterable):
+        raise InputError(
+            f"force: expected a node or a list of nodes such as ['ask', 'sub/ask'], got {names!r}"
+        )
+    wanted = [names] if isinstance(names, str) else list(names)
     known = list(_paths(graph, "")) if wanted else []
     for name in wanted:
         if name not in known:

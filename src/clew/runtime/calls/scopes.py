@@ -8,6 +8,10 @@ numbers outside it stay the same.
 Numbers follow program order. Two tasks or threads that ask in one scope have no defined order, so an answer could reach
 another question than the one it was given for. That is a `NodeError`. Each recorded call is a separate scope, numbered
 when ``ctx.record`` is called, so concurrent recorded calls may ask.
+
+A question or a wait unwinds everything that it was asked in: the recorded calls around it, and the node. Code may catch
+its exception nevertheless, for example with ``asyncio.gather(..., return_exceptions=True)``. So the scopes and the
+context keep it: what a call or a node returns or raises after that is discarded, and it asks.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from clew.errors import NodeError
 from clew.runtime.log.call_records import Place
 
 if TYPE_CHECKING:
+    from clew.engine.frame import Item
     from clew.runtime.calls.context import RunContext
 
 
@@ -40,6 +45,10 @@ class Asking(BaseException):
         self.others: Sequence[tuple[Any, str, str]] = ()
         self.refusal: NodeError | None = None
 
+    def asked(self, when: float) -> tuple[Any, str, str | None, Sequence[tuple[Any, str, str]], float]:
+        """Return the first question, its `about` and position, the others, and when they were asked."""
+        return self.question, self.about, self.position, self.others, when
+
     @property
     def questions(self) -> Sequence[tuple[Any, str, str]]:
         """All questions, as in `others`."""
@@ -50,10 +59,29 @@ class Leaving(BaseException):
     """Unwinds a node whose run is cancelled, or whose attempt has ended. A BaseException, as `Asking` is."""
 
 
+def late_use(item: Item) -> NodeError:
+    """Return the error of a node that used the context of an earlier attempt."""
+    return NodeError(
+        f"node {item.node.name!r} at {item.path} used the context of an attempt that has ended; use the one that this "
+        f"call of the node was given"
+    )
+
+
 class Scope:
     """A running node function, or a running recorded call of it."""
 
-    __slots__ = ("_asker", "_asking", "_token", "asked", "calls", "of", "outer", "place")
+    __slots__ = (
+        "_asker",
+        "_asking",
+        "_token",
+        "asked",
+        "calls",
+        "of",
+        "outer",
+        "place",
+        "unwound_by",
+        "waits",
+    )
 
     def __init__(self, of: RunContext, place: Place = (), outer: Scope | None = None) -> None:
         self.of = of  # the context to which it belongs
@@ -61,8 +89,10 @@ class Scope:
         self.outer = outer  # the enclosing scope, which may belong to another run
         self.calls = 0
         self.asked = 0
+        self.waits = 0
         self._asker: object = None
         self._asking: Asking | None = None
+        self.unwound_by: Asking | None = None  # the first question or wait in it
         self._token: Token[Scope | None] | None = None
 
     def within(self) -> Scope:
@@ -99,10 +129,25 @@ class Scope:
         self.asked += 1
         return position
 
+    def next_wait(self) -> str:
+        """Return the position of the next wait. Waits of several tasks are numbered in the order of their calls."""
+        position = ".".join(map(str, (*self.place, f"w{self.waits}")))
+        self.waits += 1
+        return position
+
     def ask(self, question: Any, position: str) -> Asking:
         """Return the exception that unwinds the node for a question."""
         self._asking = Asking(question, position=position)
-        return self._asking
+        return self.unwind(self._asking)
+
+    def unwind(self, asking: Asking) -> Asking:
+        """Note that a question or a wait unwinds this scope and all around it; return it."""
+        scope: Scope | None = self
+        while scope is not None and scope.of is self.of:
+            scope.unwound_by = scope.unwound_by or asking
+            scope = scope.outer
+        self.of.unwound_by = self.of.unwound_by or asking
+        return asking
 
 
 _current: ContextVar[Scope | None] = ContextVar("clew_scope", default=None)
@@ -114,19 +159,6 @@ def scope_of(context: object) -> Scope | None:
     while scope is not None and scope.of is not context:
         scope = scope.outer
     return scope
-
-
-def question_of(error: BaseException) -> Asking | None:
-    """Return the question in an exception or in the exception group of a task group, or None.
-
-    Of several questions, return the first by position. A group with other exceptions has no question.
-    """
-    if isinstance(error, Asking):
-        return error
-    if not isinstance(error, BaseExceptionGroup):
-        return None
-    asking, rest = error.split(Asking)
-    return min(_leaves(asking), key=_order) if asking is not None and rest is None else None
 
 
 def raise_question(error: BaseExceptionGroup[BaseException]) -> None:

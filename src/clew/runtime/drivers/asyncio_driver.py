@@ -4,6 +4,9 @@ If only one item can run, it runs inline: an async node is awaited without a tas
 the loop. If several items can run, async nodes become tasks and sync nodes go to an executor. All deadlines share one
 timer, because a timer for each item would cost more than the rest of the engine.
 
+A sync node never finds the running loop, inline or on a thread: so it may call ``asyncio.run``, or a library that
+refuses to work inside a loop.
+
 The loop does not wait for the store. If a write would wait, a thread does it, in order, and the driver awaits it before
 it starts dependent work; running tasks continue. Exceptions, which wait on the loop: sync nodes that run inline, and
 sync recorded calls and transactions of async nodes.
@@ -22,21 +25,33 @@ from typing import Any
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
 from clew.runtime.calls.cancellations import own_error
-from clew.runtime.calls.forgotten_await import RISKY, holds_coroutine
+from clew.runtime.calls.forgotten_await import RISKY, holds_pending, know_futures
 from clew.runtime.calls.mutation_check import changed, error_of
 from clew.runtime.calls.scopes import Asking, Leaving
 from clew.runtime.drivers.dispatch import submit
+from clew.runtime.drivers.inbox import has_answers, may_have_answers
 from clew.runtime.drivers.off_loop import settle
 from clew.runtime.drivers.session import Session
-from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.drivers.timers import Timer
 from clew.runtime.log.writer import LONG
+from clew.runtime.thread_pool import DaemonThreadPool
 
 _NEVER = float("inf")
+
+know_futures()
 
 
 class AsyncioDriver:
     """Executes one session on an event loop."""
+
+    _wakeup: asyncio.Future[None] | None = None
+    _threads: DaemonThreadPool | None = None
+    _driver: asyncio.Task[Any] | None = None
+    _began = 0.0  # start of the inline call
+    _limit: float | None = None  # timeout of the inline call
+    _inline: tuple[Item, int] | None = None  # the attempt of the inline call
+    _cancelling = 0  # earlier cancellations of the caller's task
+    _broken: BaseException | None = None  # an error that no node raised
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -47,20 +62,14 @@ class AsyncioDriver:
         )
         self._epoch = session.clock.time() - session.clock.monotonic()
         self._tasks: dict[Item, asyncio.Future[Any]] = {}
-        self._wakeup: asyncio.Future[None] | None = None
+        self._is_hidden = False  # the running loop, from a sync node
         self._alarm: tuple[float, asyncio.TimerHandle] | None = None
-        self._threads: DaemonThreadPool | None = None
-        self._driver: asyncio.Task[Any] | None = None
-        self._began = 0.0  # start of the inline call
-        self._limit: float | None = None  # timeout of the inline call
-        self._inline: tuple[Item, int] | None = None  # the attempt of the inline call
         self._interrupted = (
-            False  # this driver cancelled the inline call: it timed out, or the run was cancelled
+            False  # this driver cancelled the inline call, because of a timeout or a cancellation
         )
-        self._cancelling = 0  # earlier cancellations of the caller's task
-        self._broken: BaseException | None = None  # an error that no node raised
+        self._crosses = session.settings.crosses
         self._allows_fast_path = not (
-            session.settings.check_mutation or session.clock.virtual or session.reuse
+            session.settings.check_mutation or session.clock.virtual or session.reuse or self._crosses
         )
 
     async def drive(self) -> None:
@@ -89,11 +98,16 @@ class AsyncioDriver:
                     session.flush()
                 if writer.is_behind:
                     await settle(session)
-                if not tasks and not session.timers and self._allows_fast_path and machine.enter_fast_path():
+                is_free = not tasks and not session.timers and not session.is_stopping
+                is_free = is_free and (session.observed is None or session.observed.allows_fast_path)
+                if is_free and self._allows_fast_path and machine.enter_fast_path():
                     await self._run_fast_path()
+                    if machine.root.state != "running":
+                        break
                     if outbox:  # for example a retry, which becomes a timer in flush
                         continue
-                item = session.take() if len(tasks) < most else None
+                may_start = len(tasks) < most and not session.is_stopping
+                item = session.take() if may_start else None
                 if item is not None:
                     if outbox:  # send the start event before events of the node
                         await self._flush()
@@ -109,16 +123,25 @@ class AsyncioDriver:
                             self._start(item)  # start the whole fan-out at once
                 elif outbox:
                     continue  # a subgraph failed on entry; its retry becomes a timer in flush
-                elif tasks or session.timers:
+                elif tasks or session.stays() or (may_have_answers(session) and await self._has_answers()):
                     await self._wait()
                 else:
                     break
         finally:
+            if self._is_hidden:  # an interrupt came before it was shown
+                self._show_loop()
             session.wake_driver = None
             if session.sleeping_nodes is not None:
                 session.sleeping_nodes.close()
             await self._stop()
         await self._flush()
+
+    async def _has_answers(self) -> bool:
+        """Receive the answers in the inbox; return whether there is one."""
+        off_loop = self._session.off_loop
+        if off_loop is None:
+            return has_answers(self._session)
+        return await off_loop.submit(has_answers, self._session)
 
     async def _flush(self) -> None:
         self._session.flush()
@@ -128,7 +151,7 @@ class AsyncioDriver:
 
     async def _run_inline(self, item: Item) -> None:
         node, session = item.node, self._session
-        if self._is_looked_up(item):
+        if self._is_looked_up(item) or self._leaves(item):
             self._start(item)
         elif node.mode in ("async", "async_generator"):
             await self._await_inline(item)
@@ -138,7 +161,11 @@ class AsyncioDriver:
             clock, attempt = session.clock, item.attempt
             started, began = clock.time(), clock.monotonic()
             try:
-                value = session.call(item)
+                try:
+                    self._hide_loop()
+                    value = session.call(item)
+                finally:
+                    self._show_loop()
             except (Exception, Asking, Leaving) as error:
                 session.raised(item, attempt, error, started, clock.monotonic() - began)
             else:
@@ -153,12 +180,20 @@ class AsyncioDriver:
         limit = _NEVER if default is None else default
         fast_steps = steps(machine, epoch)
         outbox, writer, often = machine.outbox, session.writer, session.writer.often
+        sync = machine.root.program.sync_functions
+        if session.observed is not None and session.observed.surrounds:
+            often = 1  # their records end the steps for those who surround them
         began, flushed = 0.0, monotonic()
         try:
             func, args, sizes = next(fast_steps)
-            while not session.cancelled:
+            while not session.is_stopping:
                 began = monotonic()
                 try:
+                    if sync and (id(func) in sync) is not self._is_hidden:  # once for consecutive sync nodes
+                        if self._is_hidden:
+                            self._show_loop()
+                        else:
+                            self._hide_loop()
                     value = func(*args)
                     if type(value) is CoroutineType:
                         if getattr(func, "__code__", value.cr_code) is not value.cr_code:
@@ -172,7 +207,7 @@ class AsyncioDriver:
                         if self._interrupted:
                             raise asyncio.CancelledError
                         self._limit = None
-                        if type(value) in RISKY and holds_coroutine(value):
+                        if type(value) in RISKY and holds_pending(value):
                             item = general(machine)
                             session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                             return
@@ -192,12 +227,26 @@ class AsyncioDriver:
                 ended = monotonic()
                 func, args, sizes = fast_steps.send((value, began, ended))
                 if often and (len(outbox) >= often or ended - flushed > LONG):
+                    if self._is_hidden:
+                        self._show_loop()
                     session.flush()
                     flushed = ended
                     if writer.is_behind:
                         await settle(session)
         except StopIteration:
             pass
+        finally:
+            if self._is_hidden:
+                self._show_loop()
+
+    def _hide_loop(self) -> None:
+        """Let code find no running loop, until it is shown again before the next `await`."""
+        self._is_hidden = True
+        asyncio._set_running_loop(None)
+
+    def _show_loop(self) -> None:
+        asyncio._set_running_loop(self._loop)
+        self._is_hidden = False
 
     async def _await_inline(self, item: Item) -> None:
         session = self._session
@@ -279,11 +328,11 @@ class AsyncioDriver:
     def _start(self, item: Item) -> None:
         session = self._session
         node = item.node
-        if self._is_looked_up(item):
+        if node.cache is not None and self._is_looked_up(item):
             assert session.cache is not None
             work = session.cache.on_loop(session, item, partial(self._called, item))
             self._tasks[item] = self._new_task(self._run(item, work), name=node.name)
-        elif node.mode in ("async", "async_generator"):
+        elif node.mode in ("async", "async_generator") and not (self._crosses and self._leaves(item)):
             self._tasks[item] = self._new_task(self._run(item), name=node.name)
         else:
             try:
@@ -298,9 +347,13 @@ class AsyncioDriver:
         """Return whether a cached result of the item may have to be awaited."""
         return item.node.cache is not None and self._session.off_loop is not None
 
+    def _leaves(self, item: Item) -> bool:
+        """Return whether the executor runs the node in another process."""
+        return self._crosses and item.node.on != "driver"
+
     def _called(self, item: Item) -> Any:
         is_async = item.node.mode in ("async", "async_generator")
-        return self._session.call(item) if is_async else self._submitted(item)
+        return self._session.call(item) if is_async and not self._leaves(item) else self._submitted(item)
 
     def _submitted(self, item: Item) -> asyncio.Future[Any]:
         executor: Executor | None = self._session.settings.executor
@@ -390,6 +443,10 @@ class AsyncioDriver:
             self._wakeup = None
         elif (when := session.next_timer()) is not None:
             session.clock.advance(when)
+        elif session.timers and not session.cancelled:  # it waits for a signal
+            self._wakeup = self._loop.create_future()
+            await self._wakeup
+            self._wakeup = None
 
     async def _stop(self) -> None:
         if self._alarm is not None:

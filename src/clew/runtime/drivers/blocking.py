@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from queue import Empty, SimpleQueue
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from clew.engine.fast_path import general, sizes_of, steps
 from clew.engine.frame import Item
 from clew.errors import NodeError
+from clew.runtime.calls.forgotten_await import PENDING
 from clew.runtime.calls.mutation_check import changed, error_of
+from clew.runtime.drivers.inbox import has_answers, may_have_answers
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.writer import LONG
 
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
     from concurrent.futures import Future
 
-    from clew.runtime.drivers.thread_pool import DaemonThreadPool
+    from clew.runtime.thread_pool import DaemonThreadPool
 
     Done = tuple[Item, int, float, float, Future[Any]] | None
 
@@ -33,6 +34,7 @@ class BlockingDriver:
     def __init__(self, session: Session, *, inline: bool = True) -> None:
         self._session = session
         self._inline = inline
+        self._crosses = session.settings.crosses
         self._done: SimpleQueue[Done] = SimpleQueue()
         self._in_flight: dict[Item, Future[Any]] = {}
         self._threads: DaemonThreadPool | None = None
@@ -53,9 +55,12 @@ class BlockingDriver:
                     session.flush()
                 if (
                     self._inline
+                    and not self._crosses
                     and not in_flight
                     and not session.timers
                     and session.reuse is None
+                    and (session.observed is None or session.observed.allows_fast_path)
+                    and not session.is_stopping
                     and machine.enter_fast_path()
                 ):
                     self._run_fast_path()
@@ -63,7 +68,8 @@ class BlockingDriver:
                         break
                     if outbox:  # for example a retry, which becomes a timer in flush
                         continue
-                item = session.take() if len(in_flight) < most else None
+                may_start = len(in_flight) < most and not session.is_stopping
+                item = session.take() if may_start else None
                 if item is not None:
                     if outbox:  # send the start event before events of the node
                         session.flush()
@@ -75,7 +81,7 @@ class BlockingDriver:
                         self._submit(item)
                 elif outbox:
                     continue  # a subgraph failed on entry; its retry becomes a timer in flush
-                elif in_flight or session.timers:
+                elif in_flight or session.stays() or (may_have_answers(session) and has_answers(session)):
                     self._wait()
                     yield
                 else:
@@ -100,10 +106,13 @@ class BlockingDriver:
         epoch = session.clock.time() - monotonic()
         fast_steps = steps(machine, epoch)
         outbox, often, write = machine.outbox, session.writer.often, session.writer.write
+        if session.observed is not None and session.observed.surrounds:
+            often = 1  # their records end the steps for those who surround them
+        is_direct = often == 1 and session.observed is None
         began, flushed = 0.0, monotonic()
         try:
             func, args, sizes = next(fast_steps)
-            while not session.cancelled:
+            while not session.is_stopping:
                 began = monotonic()
                 try:
                     value = func(*args)
@@ -118,7 +127,7 @@ class BlockingDriver:
                     failure = changed(item, args, sizes)
                     session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
                     return
-                if type(value) is CoroutineType:
+                if type(value) in PENDING:
                     item = general(machine)
                     session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                     return
@@ -127,7 +136,7 @@ class BlockingDriver:
                 func, args, sizes = fast_steps.send((value, began, ended))
                 if not often:
                     continue
-                if often == 1 == len(outbox):
+                if is_direct and len(outbox) == 1:
                     write((outbox.pop(),))
                 elif len(outbox) >= often or ended - flushed > LONG:
                     session.flush()
@@ -139,6 +148,8 @@ class BlockingDriver:
         session = self._session
         if not self._inline or self._in_flight or item.node.policy.timeout is not None:
             return False
+        if self._crosses and item.node.on != "driver":
+            return False
         if session.settings.max_concurrent_nodes == 1:
             return True
         return not session.machine.has_more and session.next_timer() is None
@@ -147,8 +158,13 @@ class BlockingDriver:
         session = self._session
         clock, attempt = session.clock, item.attempt
         started, began = clock.time(), clock.monotonic()
+        if session.releases:
+            session.executing[item] = started
         try:
-            value = session.call(item)
+            try:
+                value = session.call(item)
+            finally:
+                session.executing.pop(item, None)
         except Exception as error:
             session.raised(item, attempt, error, started, clock.monotonic() - began)
         except BaseException as error:
@@ -159,10 +175,11 @@ class BlockingDriver:
             session.returned(item, attempt, value, started, clock.monotonic() - began)
 
     def _submit(self, item: Item) -> None:
+        from clew.runtime.drivers.dispatch import submit
+
         session = self._session
         clock, attempt = session.clock, item.attempt
         started, began = clock.time(), clock.monotonic()
-        from clew.runtime.drivers.dispatch import submit
 
         try:
             future = submit(
@@ -172,12 +189,14 @@ class BlockingDriver:
             session.raised(item, attempt, error, started, clock.monotonic() - began)
             return
         self._in_flight[item] = future
+        if session.releases:
+            session.executing[item] = started
         session.watch(item)
         future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
 
     def _own_threads(self) -> DaemonThreadPool:
         if self._threads is None:
-            from clew.runtime.drivers.thread_pool import DaemonThreadPool
+            from clew.runtime.thread_pool import DaemonThreadPool
 
             self._threads = DaemonThreadPool()
         return self._threads
@@ -215,6 +234,8 @@ class BlockingDriver:
             when = session.next_timer()
             if asleep < len(self._in_flight) and self._done.empty() and not self._all_overdue(when):
                 return self._done.get()
+            if self._done.empty() and when is None and session.timers:
+                return self._done.get()  # it waits for a signal
             if self._done.empty() and when is not None:
                 clock.advance(when)
             return _NOTHING if self._done.empty() else self._done.get()
@@ -233,6 +254,7 @@ class BlockingDriver:
         session = self._session
         if self._in_flight.get(item) is future:
             del self._in_flight[item]
+            session.executing.pop(item, None)
         duration = session.clock.monotonic() - began
         error = _cancelled(item) if future.cancelled() else future.exception()
         if error is None:

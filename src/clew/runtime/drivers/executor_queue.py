@@ -1,25 +1,31 @@
 """Timeouts of attempts that wait in the queue of an executor: the time counts from the start of the function.
 
-The pools of the standard library and `Processes` mark the future of a call as running when the call starts; this module
-observes that. A `ProcessPoolExecutor` does it one call early. With other executors the time counts from the submission.
-Clew's own threads start at once and need none of this.
+A `ThreadPoolExecutor` marks the future of a call as running when the call starts; this module observes that. The
+executors of ``clew.runtime.remote`` report the grant of a start. With other executors the time counts from the
+submission. Clew's own threads start at once and need none of this.
 
 A call that timed out and does not stop keeps its worker. While there is such a call, waiting attempts time out in the
 queue too, so that a run whose workers are all stuck ends.
+
+While attempts wait, the driver asks the cluster from time to time whether it has workers, and logs a warning if it has
+none. It asks on a thread, because a cluster may take long to answer.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 from typing import TYPE_CHECKING, Any
-
-from clew.runtime.executors import Processes
 
 if TYPE_CHECKING:
     from clew.engine.frame import Item
     from clew.runtime.drivers.session import Session
+    from clew.runtime.remote.executor import RemoteExecutor
 
     Attempt = tuple[Item, int]
+
+CHECK_INTERVAL = 10.0
+"""Seconds between two questions to a cluster, while attempts wait."""
 
 
 class QueuedAttempts:
@@ -28,6 +34,17 @@ class QueuedAttempts:
     def __init__(self) -> None:
         self._began: dict[Attempt, float | None] = {}  # start of the function; None while queued
         self._stuck: set[Attempt] = set()  # timed out, and still running
+        self.worker_check: WorkerCheck | None = None  # of a cluster
+        self.has_warned = False  # that it has no workers
+
+    @property
+    def waiting(self) -> int:
+        """The number of attempts that have not started."""
+        return list(self._began.values()).count(None)  # other threads change it
+
+    def next_check(self) -> float | None:
+        """Return when to ask the cluster for its workers, or None."""
+        return self.worker_check.due if self.worker_check is not None and self._began else None
 
     def deadline(self, attempt: Attempt, limit: float, now: float) -> float:
         """Return the deadline of an attempt; it has passed if it is not after `now`."""
@@ -40,29 +57,77 @@ class QueuedAttempts:
             self._stuck.add(attempt)
         return began + limit
 
+    def queue(self, attempt: Attempt) -> None:
+        """Note that an attempt waits in a queue."""
+        self._began[attempt] = None
+
+    def start(self, attempt: Attempt, now: float) -> None:
+        """Note that the function of an attempt has started."""
+        if attempt in self._began:
+            self._began[attempt] = now
+
+    def end(self, attempt: Attempt) -> None:
+        """Forget an attempt that has ended."""
+        self._began.pop(attempt, None)
+        self._stuck.discard(attempt)
+
     def watch(self, attempt: Attempt, future: Future[Any], session: Session) -> None:
         """Observe when the call of `future` starts and ends."""
-        began, monotonic = self._began, session.clock.monotonic
-        began[attempt] = None
+        monotonic = session.clock.monotonic
+        self.queue(attempt)
         original = future.set_running_or_notify_cancel
 
         def started() -> bool:
-            began[attempt] = monotonic()
+            self.start(attempt, monotonic())
             return original()
-
-        def done(_: Future[Any]) -> None:
-            began.pop(attempt, None)
-            self._stuck.discard(attempt)
 
         future.set_running_or_notify_cancel = started  # type: ignore[method-assign]
         if future.running() or future.done():  # it started before the method was replaced
-            began[attempt] = monotonic()
-        future.add_done_callback(done)
+            self.start(attempt, monotonic())
+        future.add_done_callback(lambda _: self.end(attempt))
 
 
-def note_start(session: Session, item: Item, executor: Executor, future: Future[Any]) -> None:
-    """Register a submitted attempt with the session, if the executor has a queue."""
-    if isinstance(executor, (ThreadPoolExecutor, ProcessPoolExecutor, Processes)):
-        if session.queued_attempts is None:
-            session.queued_attempts = QueuedAttempts()
-        session.queued_attempts.watch((item, item.attempt), future, session)
+def queued_attempts_of(session: Session) -> QueuedAttempts:
+    """Return the attempts of a session that were submitted to an executor with a queue."""
+    if session.queued_attempts is None:
+        session.queued_attempts = QueuedAttempts()
+    return session.queued_attempts
+
+
+class WorkerCheck:
+    """Logs a warning if attempts wait and their cluster has no workers: once for a run with its children."""
+
+    def __init__(self, session: Session, executor: RemoteExecutor) -> None:
+        self._session = session
+        self._executor = executor
+        self.due: float | None = session.clock.monotonic() + CHECK_INTERVAL
+
+    def start(self) -> None:
+        """Ask the cluster, on a thread."""
+        self.due = None
+        Thread(target=self._ask, name="clew-workers", daemon=True).start()
+
+    def _ask(self) -> None:
+        session, root = self._session, self._session
+        while root.outer is not None:
+            root = root.outer
+        warned = queued_attempts_of(root)
+        if warned.has_warned:
+            return
+        attempts = queued_attempts_of(session)
+        if attempts.waiting and not self._executor.has_workers() and (waiting := attempts.waiting):
+            from clew.runtime.reports import report_no_workers  # here, because it imports logging
+
+            warned.has_warned = True
+            report_no_workers(root.run_id, root.machine.root.program.graph.name, waiting)
+            return
+        self.due = session.clock.monotonic() + CHECK_INTERVAL
+        if (wake := session.wake_driver) is not None:
+            wake()
+
+
+def check_workers(session: Session, executor: RemoteExecutor) -> None:
+    """Watch the workers of a cluster while attempts of a session wait for it."""
+    attempts = queued_attempts_of(session)
+    if attempts.worker_check is None:
+        attempts.worker_check = WorkerCheck(session, executor)

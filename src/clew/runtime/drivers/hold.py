@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew.runtime.run_ids import checked_run_id
+
 if TYPE_CHECKING:
     from clew.runtime.drivers.session import Session
 
@@ -28,7 +30,7 @@ class Hold:
     __slots__ = ("owner", "run_id", "session")
 
     def __init__(self, run_id: str, owner: str = "") -> None:
-        self.run_id = run_id
+        self.run_id = run_id if type(run_id) is str else checked_run_id(run_id)
         self.owner = owner
         self.session: Session | None = None
 

@@ -10,33 +10,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from inspect import isawaitable
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
-from clew.engine.options import Notification, Status
-from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
-from clew.errors import (
-    ClewError,
-    NodeError,
-    NodeTimeoutError,
-    RunCancelledError,
-    StoreUnavailableError,
-)
+from clew.engine.options import Notification
+from clew.engine.records import Deadline, FailedAttempt, FinishedItem, Retry, SingleItemStep, Step
+from clew.errors import ClewError, NodeTimeoutError, RunCancelledError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import ResultCache
-from clew.runtime.calls.forgotten_await import forgotten_await, holds_coroutine
+from clew.runtime.calls.forgotten_await import RISKY, forgotten_await, is_forgotten
 from clew.runtime.calls.recorder import Recorder
-from clew.runtime.calls.scopes import Asking, Leaving
+from clew.runtime.calls.scopes import Asking, Leaving, late_use
 from clew.runtime.drivers.publisher import publish
-from clew.runtime.drivers.timers import TimedHost, Timer, matters, slept
+from clew.runtime.drivers.stopping import StoppingHost
+from clew.runtime.drivers.timers import Timer, matters, slept
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log.call_records import Recall
 from clew.runtime.log.metrics import Measured, Totals
 from clew.state import GraphState
 from clew.stores import Statement
@@ -47,30 +41,31 @@ if TYPE_CHECKING:
     from clew.graph import Graph
     from clew.runtime.calls.reuse import ResultReuse
     from clew.runtime.calls.scopes import Scope
+    from clew.runtime.calls.waiting import WaitRequest
+    from clew.runtime.drivers.durable_waits import DurableWaits
     from clew.runtime.drivers.off_loop import OffLoop
     from clew.runtime.drivers.sleep import SleepingNodes
+    from clew.runtime.drivers.take import Observed
+    from clew.runtime.log.reader import RunReader
+    from clew.runtime.log.wait_records import WaitEnd
     from clew.runtime.log.writer import LogWriter
+    from clew.runtime.result import RunResult
     from clew.runtime.settings import Settings
 
 
 _PLAIN_RECORDS = {SingleItemStep, Step, FinishedItem}  # the most frequent, written as they are
 
 
-class Session(TimedHost):
+class Session(StoppingHost):
     """One resumption of a run, while it executes."""
 
-    start: GraphState = GraphState()
     thread = 0  # the thread of the driver
-    fence = 0
-    owner = ""  # the owner name of the run
     is_released = False  # the run was released, as far as this process knows
     sleepers = 0  # async nodes that sleep by a virtual clock
-    wake_driver: Callable[[], None] | None = None
-    renew: Callable[[], None] | None = (
-        None  # renews the lease; raises RunOwnedError if another process owns the run
-    )
+    renew: Callable[[], None] | None = None  # of the lease; raises OwnerDeadError if declared dead
     renewed = 0.0  # time.monotonic() of the last renewal
     lost: BaseException | None = None  # set if another process has taken the run over
+    is_disowned = False  # this process is a fork of the one that executes the run
     earlier = Totals()  # totals of earlier resumptions
     measured = 0  # number of the `Measured` record of this resumption
     heard_by: Listener | None = None  # added by a handle
@@ -80,10 +75,14 @@ class Session(TimedHost):
     off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
     outer: Session | None = None  # of a child: the session whose node started it
+    place = ""  # of a child: where in the outer run
     start_child: Callable[..., Any] | None = None  # implements `ctx.run`
     accepts_changes = False  # a resumed child may have another structure
-    _recorder: Recorder | None = None
-    _left: frozenset[tuple[Item, int]] = frozenset()  # attempts whose values are discarded
+    result: RunResult | None = None  # set when the take has ended
+    has_children = False  # that earlier sessions have started
+    _held: dict[str, tuple[float, float]] | None = None  # path -> due time and delay of the next attempt
+    _new_events: list[Event] | None = None
+    _unsent: Sequence[Event] = ()  # until their records are in the store
 
     def __init__(
         self,
@@ -91,35 +90,43 @@ class Session(TimedHost):
         machine: Machine,
         writer: LogWriter,
         settings: Settings,
+        runs: RunReader,
+        start: GraphState,
         *,
-        recall: Recall | None = None,
+        fence: int = 0,
+        owner: str = "",
+        created: float = 0.0,
         resumption: int | None = None,
         listeners: Listeners | None = None,
         cache: ResultCache | None = None,
     ) -> None:
         super().__init__(run_id, machine, settings)
-        self._recall = recall
-        self._resumption = resumption  # None if the run is new
-        self._held: dict[str, tuple[float, float]] = {}  # path -> due time and delay of the next attempt
         self.writer = writer
+        self.runs, self.start = runs, start  # `runs` reads this run
+        self.fence, self.owner = fence, owner  # the owner is the token of the claim
+        self.created = created  # when the run was created, in seconds since the epoch
+        self._resumption = resumption  # None if the run is new
         self._listeners = listeners
-        self._new_events: list[Event] = []
-        self._unsent: list[Event] = []  # until their records are in the store
+        self._recorder: Recorder | None = None
+        self._left: frozenset[tuple[Item, int]] = frozenset()  # attempts whose values are discarded
         self._lock = threading.Lock()
-        self._publishing = threading.Lock()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
         self.cache_keys: dict[Item, str] = {}  # of running cached nodes
+        self.observed: Observed | None = None  # what follows this take
+        self.executing: dict[Item, float] = {}  # of a worker: the items that execute now, with their starts
         is_plain = cache is None and not machine.options.step_by_step
         self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
+        if settings.publish:
+            self._publishing = threading.Lock()
 
     @property
     def recorder(self) -> Recorder:  # type: ignore[override]
         """The recorded calls of the run."""
         if self._recorder is None:
-            self._recorder = Recorder(
-                self, self._recall, is_fresh=self._resumption is None, resumption=self._resumption or 0
-            )
+            is_fresh = self._resumption is None
+            recall = self.runs.recall(self.run_id, intents=is_fresh or self.settings.on_ambiguous != "retry")
+            self._recorder = Recorder(self, recall, is_fresh=is_fresh, resumption=self._resumption or 0)
         return self._recorder
 
     @property
@@ -155,6 +162,8 @@ class Session(TimedHost):
                 else:
                     machine.wake(item)
                 return True
+        if self.waits is not None and self.waits.hold(item):
+            return True
         if self.reuse is not None and (outcome := self.reuse.find(item)) is not None:
             machine.counters.cached += 1
             machine.adopt(item, outcome, cached=True)
@@ -167,6 +176,11 @@ class Session(TimedHost):
 
     def call(self, item: Item, attempt: int | None = None) -> Any:
         """Call the function of an item; before a node with side effects, make earlier records durable."""
+        if self.observed is not None and self.observed.surrounds:
+            return self.observed.call_item(self._call, item, attempt)
+        return self._call(item, attempt)
+
+    def _call(self, item: Item, attempt: int | None) -> Any:
         batch = item.batch
         program = batch.open_step.frame.program
         call, _, is_bare = (program.calls or calls_of(program))[batch.number]
@@ -204,6 +218,14 @@ class Session(TimedHost):
             self._left |= {(item, attempt)}
         return super().leave(item, attempt)
 
+    def lost_body(self, item: Item, attempt: int) -> None:
+        """Take back what an attempt began in a process that is gone; it starts over in another one."""
+        self._statements.pop((item, attempt), None)
+        if self._recorder is not None:
+            self._recorder.lose(item, attempt)
+        if self.waits is not None:
+            self.waits.lose(item, attempt)
+
     def is_over(self, item: Item, attempt: int) -> bool:
         """Return whether an attempt has ended before its node: it timed out, or the run was cancelled or lost."""
         return self.cancelled or self.lost is not None or not item.live or item.attempt != attempt
@@ -213,10 +235,8 @@ class Session(TimedHost):
 
         Returns () if the node is to be called, or a tuple with the value that a user gave for it.
         """
-        if self.settings.on_ambiguous != "retry":
-            given = self.recorder.begin(item)
-            if given:
-                return given
+        if self.settings.on_ambiguous != "retry" and (given := self.recorder.begin(item)):
+            return given
         self.before_call()
         return ()
 
@@ -225,7 +245,7 @@ class Session(TimedHost):
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
         """Take the value of an attempt; discard it if the attempt has ended."""
         if item.attempt == attempt and item.live and not (self._left and (item, attempt) in self._left):
-            if type(value) is CoroutineType or (item.node.mode == "async" and holds_coroutine(value)):
+            if type(value) in RISKY and is_forgotten(item, value):
                 self.machine.fail(item, forgotten_await(item, value), started, duration)
             elif self.cache is not None and (unfit := self.cache.keep(self, item, value)) is not None:
                 self.machine.fail(item, unfit, started, duration)
@@ -250,19 +270,18 @@ class Session(TimedHost):
         if self.cancelled and type(error) in (RunCancelledError, Leaving):
             return  # the node noticed the cancellation: the run is cancelled, not failed
         if type(error) is Leaving:
-            error = NodeError(
-                f"node {item.node.name!r} at {item.path} used the context of an attempt that has ended; use the one "
-                f"that this call of the node was given"
-            )
+            error = late_use(item)
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
             if self.children is not None:
                 self.children.end((item, attempt))
-        if type(error) is Asking:
-            if error.refusal is None:
-                self.machine.ask(item, error.question, error.about, error.position, error.others)
+        if issubclass(type(error), Asking):
+            asking: Any = error
+            if asking.refusal is None:
+                if self.waits is None or not self.waits.begin(item, attempt, asking):
+                    self.machine.ask(item, *asking.asked(started + duration))
                 return
-            error = error.refusal
+            error = asking.refusal
         self.machine.fail(item, error, started, duration)
 
     def timeout_of(self, item: Item) -> float | None:
@@ -278,6 +297,10 @@ class Session(TimedHost):
             timer.action()
             return False
         assert item is not None
+        if timer.kind == "wait":
+            assert self.waits is not None
+            self.waits.expire(timer)
+            return False
         if timer.kind == "retry":
             self.machine.wake(item)
             return False
@@ -323,6 +346,26 @@ class Session(TimedHost):
     def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """Implement `ctx.sleep`: async nodes await it, sync nodes block their thread."""
         return slept(self, item, attempt, seconds)
+
+    def durable_waits(self) -> DurableWaits:
+        """Return the waits of this session, from any thread."""
+        from clew.runtime.drivers.durable_waits import waits_of
+
+        return waits_of(self)
+
+    def wait(self, item: Item, attempt: int, request: WaitRequest, scope: Scope) -> Any:
+        """Implement durable waits: async nodes await the result, sync nodes are unwound."""
+        waits = self.durable_waits()
+        is_async = item.node.mode in ("async", "async_generator")
+        return (waits.later if is_async else waits.wait)(item, attempt, request, scope)
+
+    def has_slept(self, item: Item, attempt: int, position: str) -> bool:
+        """Return whether a durable sleep of this attempt has ended."""
+        return self.waits is not None and self.waits.has_slept(item, attempt, position)
+
+    def ask(self, item: Item, attempt: int, request: WaitRequest) -> WaitEnd | None:
+        """Begin to wait for an answer; return the end of the wait if none came in time."""
+        return self.durable_waits().ask(item, attempt, request)
 
     # -- output -----------------------------------------------------------------------------------------
 
@@ -378,12 +421,8 @@ class Session(TimedHost):
 
     def relay(self, event: Event, *, publishes: bool = False) -> None:
         """Send an event of a running node, or of its child, to the listeners, from any thread; publish its data."""
-        if publishes:
-            with self._publishing:  # events come in the order of their numbers
-                event = publish(self, event)
-                self._append(event)
-        else:
-            self._append(event)
+        with self._publishing if publishes else nullcontext():  # events come in the order of their numbers
+            self._append(publish(self, event) if publishes else event)
         if threading.get_ident() == self.thread:
             self._flush_all()  # send a chunk of an inline node now, not when the node ends
         elif self.wake_driver is not None:
@@ -392,12 +431,13 @@ class Session(TimedHost):
     def _append(self, event: Event) -> None:
         if self._listeners:
             with self._lock:
+                self._new_events = self._new_events or []
                 self._new_events.append(event)
 
     def flush(self) -> None:
         """Pass the output of the machine to the log, the timers and the listeners."""
         outbox = self.machine.outbox
-        if self._new_events:
+        if self._new_events or self.observed is not None:
             self._flush_all()
         elif outbox:
             if len(outbox) == 1 and type(outbox[0]) is SingleItemStep:
@@ -411,10 +451,10 @@ class Session(TimedHost):
 
     def _flush_all(self) -> None:
         outbox = self.machine.outbox
-        notices, records = list[Notification](), list[Any]()
+        notices, records, failed = list[Any](), list[Any](), list[Any]()
         for record in outbox:
-            if isinstance(record, Notification):
-                notices.append(record)
+            if isinstance(record, (Notification, FailedAttempt)):
+                (notices if isinstance(record, Notification) else failed).append(record)
                 continue
             if isinstance(record, Deadline):
                 self.set_deadline(record.item, record.attempt, record.seconds)
@@ -422,27 +462,30 @@ class Session(TimedHost):
             if isinstance(record, Retry):
                 item = record.item
                 if item is not None:  # otherwise the retry is for a resumed run
+                    from clew.runtime.reports import report_retry  # here, because it imports logging
+
+                    report_retry(self.run_id, self.machine.root.program.graph.name, record)
                     self.at(self.clock.monotonic() + record.delay, Timer("retry", item, item.attempt))
                 record = msgspec.structs.replace(record, item=None, due=self.clock.time() + record.delay)
             records.append(record)
         outbox.clear()
         if records:
             self.writer.write(records)
-        listeners = self._listeners
-        if listeners:
+        if self.observed is not None and (records or failed):
+            self.observed.write([*failed, *records])
+        if self._listeners:
             now = self.clock.time()
             with self._lock:
-                new_events, self._new_events = self._new_events, []
-            self._unsent += new_events
-            self._unsent += [Event(n.kind, self.run_id, n.step, n.path, now, n.data) for n in notices]  # type: ignore[arg-type]
+                new_events, self._new_events = self._new_events or (), None
+            noticed = [Event(n.kind, self.run_id, n.step, n.path, now, n.data) for n in notices]
+            self._unsent = [*self._unsent, *new_events, *noticed]
             if not self.writer.is_behind:
                 self.send_events()
 
     def send_events(self) -> None:
         """Send the events whose records are now in the store."""
-        listeners = self._listeners
-        if listeners:
-            unsent, self._unsent = self._unsent, []
+        if listeners := self._listeners:
+            unsent, self._unsent = self._unsent, ()
             for event in unsent:
                 listeners.send(event)
 
@@ -455,16 +498,3 @@ class Session(TimedHost):
     @property
     def listening(self) -> bool:
         return bool(self._listeners)
-
-    def stop(self) -> None:
-        """Cancel the run and its children, from any thread."""
-        self.cancelled = True
-        if (wake := self.wake_driver) is not None:
-            wake()
-        if self.children is not None:
-            self.children.stop()
-
-    def status(self) -> Status:
-        """Return the status of the run after the driver has stopped."""
-        status = self.machine.status
-        return "cancelled" if self.cancelled and status == "running" else status

@@ -4,13 +4,16 @@
   one works in that slot; each of the others waits until the item's slot is free again, or another one.
 - A child keeps its slot until it ends. So it can always execute one node, and children never wait for each other in a
   circle. Nodes that a child executes at the same time as another of its nodes need a free slot each.
+- Waiting children are kept by the attempt that waits for them. So a slot finds its next child without looking at all of
+  them, and each of a thousand children costs the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from threading import Event, RLock
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """A child that has a slot, or waits for one."""
+    """A child that has a slot, or waits for one. Numbers say who came first."""
 
-    def __init__(self, attempt: Attempt, wake: Callable[[], Any]) -> None:
+    def __init__(self, attempt: Attempt, number: int, wake: Callable[[], Any]) -> None:
         self.attempt = attempt
+        self.number = number
         self.wake = wake
         self.has_slot = False
 
@@ -42,7 +46,8 @@ class Slots:
         self._entered: Counter[Attempt] = (
             Counter()
         )  # children with a slot, by the attempt that waits for them
-        self._queue: list[_Entry] = []
+        self._queues: dict[Attempt, deque[_Entry]] = {}  # those that wait, by attempt; none is empty
+        self._numbers = count()
         self._lock = RLock()
         root.take = partial(self._take, root, root.take)
 
@@ -51,7 +56,7 @@ class Slots:
     def enter(self, attempt: Attempt, is_left: Callable[[], bool]) -> bool:
         """Wait until there is a slot for a child of an attempt; return False if the attempt is left before."""
         woken = Event()
-        entry = _Entry(attempt, woken.set)
+        entry = _Entry(attempt, next(self._numbers), woken.set)
         if not self._is_decided(entry, is_left):
             woken.wait()
         return entry.has_slot
@@ -62,14 +67,13 @@ class Slots:
 
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
-        entry = _Entry(attempt, partial(loop.call_soon_threadsafe, resolve, woken))
+        wake = partial(loop.call_soon_threadsafe, resolve, woken)
+        entry = _Entry(attempt, next(self._numbers), wake)
         if not self._is_decided(entry, is_left):
             try:
                 await woken
             except BaseException:
-                with self._lock:
-                    if entry in self._queue:
-                        self._queue.remove(entry)
+                self._forget(entry)
                 if entry.has_slot:
                     self.leave(attempt)
                 raise
@@ -86,8 +90,7 @@ class Slots:
     def give_up(self, attempt: Attempt) -> None:
         """Wake the waiting children of an attempt that was left; they get no slot."""
         with self._lock:
-            left = [entry for entry in self._queue if entry.attempt == attempt]
-            self._queue = [entry for entry in self._queue if entry.attempt != attempt]
+            left = self._queues.pop(attempt, ())
         for entry in left:
             entry.wake()
 
@@ -96,22 +99,39 @@ class Slots:
         with self._lock:
             if is_left():
                 return True
-            self._queue.append(entry)
+            self._queues.setdefault(entry.attempt, deque()).append(entry)
         self._admit()
         return entry.has_slot
 
-    def _admit(self) -> None:
-        """Give the slots that are free to waiting children."""
+    def _forget(self, entry: _Entry) -> None:
+        """Remove a child that no longer waits."""
         with self._lock:
-            admitted = []
-            for entry in self._queue:
-                if not self._entered[entry.attempt] or self._used() < self._most:
-                    self._entered[entry.attempt] += 1
-                    entry.has_slot = True
-                    admitted.append(entry)
-            self._queue = [entry for entry in self._queue if not entry.has_slot]
+            queue = self._queues.get(entry.attempt)
+            if queue is not None and entry in queue:
+                queue.remove(entry)
+                if not queue:
+                    del self._queues[entry.attempt]
+
+    def _admit(self) -> None:
+        """Give the slots that are free to waiting children: first the slots of the items that wait for them."""
+        with self._lock:
+            admitted = [self._next(attempt) for attempt in list(self._queues) if not self._entered[attempt]]
+            free = self._most - self._used() if self._queues else 0
+            while free > 0 and self._queues:
+                admitted.append(self._next(min(self._queues, key=lambda each: self._queues[each][0].number)))
+                free -= 1
         for entry in admitted:
             entry.wake()
+
+    def _next(self, attempt: Attempt) -> _Entry:
+        """Give a slot to the child of an attempt that has waited longest."""
+        queue = self._queues[attempt]
+        entry = queue.popleft()
+        if not queue:
+            del self._queues[attempt]
+        self._entered[attempt] += 1
+        entry.has_slot = True
+        return entry
 
     # -- nodes -------------------------------------------------------------------------------------------
 
@@ -132,7 +152,7 @@ class Slots:
             if session.machine.counters.active and self._used() >= self._most:
                 return None
             item = take()
-            if item is None and self._queue:
+            if item is None and self._queues:
                 self._admit()
             return item
 

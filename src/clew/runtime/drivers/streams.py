@@ -6,6 +6,7 @@ Leaving a stream early, for example with `break`, cancels its run.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def from_thread(
         finally:
             events.put(None)
 
-    thread = Thread(target=work, name="clew-stream", daemon=True)
+    thread = Thread(target=copy_context().run, args=(work,), name="clew-stream", daemon=True)
     try:
         yield _STARTED
         thread.start()

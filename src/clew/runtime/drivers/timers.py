@@ -1,7 +1,7 @@
 """Timers of a session: retries, deadlines of attempts, and sleeps.
 
-The time that an attempt waits in the queue of an executor, or for a child, does not count towards its timeout. When its
-deadline comes, the deadline moves by that time.
+The time that an attempt waits in the queue of an executor, or for a child, does not count towards its timeout, and
+neither do durable waits inside a subgraph. When the deadline of an attempt comes, it moves by that time.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from clew.engine.frame import Item
+from clew.engine.machine import Machine
 from clew.runtime.calls.host import SLEPT, Host
 
 if TYPE_CHECKING:
     from clew.runtime.drivers.child_sessions import ChildSessions
+    from clew.runtime.drivers.durable_waits import DurableWaits
     from clew.runtime.drivers.executor_queue import QueuedAttempts
     from clew.runtime.drivers.session import Session
+    from clew.runtime.settings import Settings
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """An action at a given time: retry an item, end an attempt that takes too long, or call a function."""
+    """An action at a given time: retry an item, end an attempt that takes too long or a wait, or call a function."""
 
-    kind: str  # retry | deadline | call
+    kind: str  # retry | deadline | call | wait
     item: Item | None
     attempt: int
     limit: float = 0.0
@@ -45,17 +49,26 @@ class TimedHost(Host):
 
     queued_attempts: QueuedAttempts | None = None  # attempts on an executor with a queue
     children: ChildSessions | None = None  # None until the first child starts
+    waits: DurableWaits | None = None  # None until a node waits
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def durable_waits(self) -> DurableWaits:
+        """Return the waits of this session, from any thread."""
+        raise NotImplementedError
+
+    def __init__(self, run_id: str, machine: Machine, settings: Settings) -> None:
+        super().__init__(run_id, machine, settings)
+        self.is_stopping = False  # no item starts any more: the run is cancelled, or its worker drains
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with their own timeout
         self._deadlines: deque[tuple[float, Item, int]] = deque()
-        self._numbers = itertools.count()
+        self._numbers = itertools.count()  # from any thread; they order timers of the same time
 
     def at(self, when: float, timer: Timer) -> None:
         """Set a timer."""
-        heapq.heappush(self.timers, (when, next(self._numbers), timer))
+        self._push(self.timers, when, timer)
+
+    def _push(self, timers: list[tuple[float, int, Timer]], when: float, timer: Timer) -> None:
+        heapq.heappush(timers, (when, next(self._numbers), timer))
 
     def forget(self, timer: Timer) -> None:
         """Remove a timer."""
@@ -76,21 +89,25 @@ class TimedHost(Host):
     def set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
         """Set the deadline of an attempt with its own timeout."""
         timer = Timer("deadline", item, attempt, seconds)
-        heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
+        self._push(self._own_deadlines, self.clock.monotonic() + seconds, timer)
 
     def is_early(self, timer: Timer) -> bool:
-        """Return whether an attempt has time left because it waited in a queue or for a child; if so, set it again."""
+        """Return whether an attempt has time left because it waited; if so, set its deadline again."""
         assert timer.item is not None
         attempt, now = (timer.item, timer.attempt), self.clock.monotonic()
         deadline = now if self.children is None else now + self.children.owed(attempt)
+        if self.waits is not None:
+            deadline += self.waits.owed(timer.item)
         if deadline == now and self.queued_attempts is not None:
             deadline = self.queued_attempts.deadline(attempt, timer.limit, now)
         if deadline > now:
-            heapq.heappush(self._own_deadlines, (deadline, next(self._numbers), timer))
+            self._push(self._own_deadlines, deadline, timer)
         return deadline > now
 
     def next_timer(self) -> float | None:
-        """Return the time of the next timer that still matters, or None."""
+        """Return the time of the next timer that still matters, or None. Mail is due now."""
+        if self.waits is not None and self.waits.mail:
+            return self.clock.monotonic()
         limit = self.settings.default_node_timeout
         deadlines = self._deadlines
         while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
@@ -101,10 +118,15 @@ class TimedHost(Host):
         times = [timers[0][0] for timers in (own, self.timers) if timers]
         if deadlines and limit is not None:
             times.append(deadlines[0][0] + limit)
-        return min(times, default=None)
+        if self.queued_attempts is not None and (check := self.queued_attempts.next_check()) is not None:
+            times.append(check)
+        when = min(times, default=None)
+        return None if when == inf else when  # a wait without a limit
 
     def due_timers(self) -> list[Timer]:
-        """Remove and return the timers that are due."""
+        """Remove and return the timers that are due. Also read the mail, and ask a cluster for its workers."""
+        if self.waits is not None and self.waits.mail:
+            self.waits.read_mail()
         now = self.clock.monotonic()
         found: list[Timer] = []
         limit = self.settings.default_node_timeout
@@ -114,6 +136,11 @@ class TimedHost(Host):
         for timers in (self._own_deadlines, self.timers):
             while timers and timers[0][0] <= now:
                 found.append(heapq.heappop(timers)[2])
+        if self.queued_attempts is not None:
+            check = self.queued_attempts.next_check()
+            if check is not None and check <= now:
+                assert self.queued_attempts.worker_check is not None
+                self.queued_attempts.worker_check.start()
         return found
 
 

@@ -26,17 +26,20 @@ from weakref import WeakSet, WeakValueDictionary
 
 from clew.engine.program import check_values
 from clew.engine.stops import Stops
-from clew.errors import RunStateError, ThreadBusyError
+from clew.errors import RunOwnedError, RunStateError, ThreadBusyError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
-from clew.runtime.handles.given_answers import GivenAnswer, refuse
+from clew.runtime.handles.given_answers import GivenAnswer, deliver, refuse, send
 from clew.runtime.handles.live_events import LiveEvents
+from clew.runtime.inspection import read_result
+from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_checks import input_values
-from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.messages import answer_run, is_for_others
+from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult
-from clew.runtime.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
+from clew.runtime.turns.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
 from clew.state import GraphState
 
 if TYPE_CHECKING:
@@ -84,10 +87,9 @@ class Job:
 
     def __del__(self) -> None:
         if isinstance(self._error, Exception) and not self._is_reported:
-            import logging
+            from clew.loggers import logger
 
-            log = logging.getLogger("clew.runs")
-            log.error("run %r stopped in the background", self.run_id, exc_info=self._error)
+            logger("runs").error("run %r stopped in the background", self.run_id, exc_info=self._error)
 
     def end(self, result: RunResult | None, error: BaseException | None) -> None:
         """Store the outcome, and wake everything that waits for it."""
@@ -126,13 +128,11 @@ class Job:
 class BackgroundRuns:
     """The runs that one engine executes in the background."""
 
-    def __init__(
-        self, execution: RunExecution, opener: RunOpener, live: dict[str, Session], turns: TurnCalls
-    ) -> None:
+    def __init__(self, execution: RunExecution, turns: TurnCalls) -> None:
         self._execution = execution
         self._turns = turns
-        self._opener = opener
-        self._sessions = live
+        self._opener = execution.opener
+        self._sessions = execution.live
         self._jobs: dict[str, Job] = {}
         self._live_events: WeakValueDictionary[str, LiveEvents] = WeakValueDictionary()
         self._lock = Lock()
@@ -178,13 +178,15 @@ class BackgroundRuns:
         run_id: str | None,
         stops: Stops | None = None,
         turn: TurnCall | None = None,
+        registration: Registration = PLAIN,
     ) -> Job:
         """Start a new run, in a thread if `turn` names one."""
         hold = self._execution.new_hold(run_id)
         job = Job(hold.run_id, LiveEvents(hold.run_id))
         if turn is not None:
-            return self._start_turn(turn, values, job, hold, stops)
-        opening = partial(self._opener.new, values, hold.run_id, job.live, owner=hold.owner, stops=stops)
+            return self._start_turn(turn, values, job, hold, stops, registration)
+        given: Any = {"owner": hold.owner, "stops": stops, "registration": registration}
+        opening = partial(self._opener.new, values, hold.run_id, job.live, **given)
         if not inside_event_loop():
             return self._on_thread(job, hold, opening)
         graph = self._opener.graph
@@ -193,16 +195,22 @@ class BackgroundRuns:
         return self._as_task(job, hold, opening, is_new=True)
 
     def _start_turn(
-        self, turn: TurnCall, values: Values | None, job: Job, hold: Hold, stops: Stops | None
+        self,
+        turn: TurnCall,
+        values: Values | None,
+        job: Job,
+        hold: Hold,
+        stops: Stops | None,
+        registration: Registration,
     ) -> Job:
         """Start the next run of a thread. If another caller runs the thread, wait for it in the background."""
-        opening = self._turns.opening(turn, values, hold, job.live, stops)
+        opens = partial(self._turns.opening, turn, values, hold, job.live, stops, registration=registration)
+        opening = opens()
         if inside_event_loop():
             return self._as_task(job, hold, opening, turn=turn)
         try:
             try:
-                at_once = self._turns.opening(turn, values, hold, job.live, stops, resumes=False)
-                return self._on_thread(job, hold, at_once)
+                return self._on_thread(job, hold, opens(resumes=False))
             except ThreadBusyError:
                 if not turn.waits:
                     raise
@@ -218,6 +226,8 @@ class BackgroundRuns:
         with self._lock:
             job = self._jobs.get(run_id)
             if job is not None:
+                if self._is_taken_now(given):
+                    return job
                 if job.answers and (path == _ANY or any(each.path in (_ANY, path) for each in job.answers)):
                     raise RunStateError(
                         f"run {run_id!r} has an answer that it has not used yet; to answer several questions, "
@@ -232,18 +242,44 @@ class BackgroundRuns:
         if inside_event_loop():
             return self._as_task(job, hold, opening)
         try:
-            return self._on_thread(job, hold, opening)
+            job = self._on_thread(job, hold, opening)
+            if given.refusal is not None:
+                raise given.refusal
         except BaseException:
             given.is_reported = True
             raise
+        return job
+
+    def _is_taken_now(self, given: GivenAnswer) -> bool:
+        """Send an answer to a run that asks now and also waits for something else; return False for another run."""
+        session = self._sessions.get(given.run_id)
+        if session is None or session.waits is None:
+            return False
+        asked = self._opener.runs.open(given.run_id).log().asked
+        if given.path not in asked and (given.path or len(asked) != 1):
+            return False
+        answer_run(self._opener, given.run_id, given.path, given.value)
+        given.is_accepted = True
+        return True
 
     def _resumed(self, hold: Hold, job: Job, given: list[GivenAnswer]) -> Session | RunResult:
         answers = {each.path: each.value for each in given}
         single = answers.pop(_ANY, NO_ANSWER)
         try:
-            opened = self._execution.resumed(
-                hold, single, answers or None, False, job.live, unless_cancelled=True
-            )
+            if is_for_others(self._opener, job.run_id):
+                send(self._opener, given)
+                return read_result(self._opener, job.run_id)
+            resume = partial(self._execution.resumed, hold, single, answers or None, False, job.live)
+            try:
+                opened = resume(unless_cancelled=True)
+            except RunOwnedError:
+                take_over = partial(
+                    self._execution.resumed, hold, NO_ANSWER, None, False, job.live, unless_cancelled=True
+                )
+                found = deliver(self._opener, given, take_over)
+                if found is not None:
+                    return read_result(self._opener, job.run_id) if isinstance(found, bool) else found
+                opened = resume(unless_cancelled=True)  # it was released in the meantime
         except Exception as error:
             if len(given) > 1:  # one of them is wrong: take them one by one
                 with self._lock:

@@ -57,13 +57,14 @@ class ChangeWatch:
         return True
 
     def check_owner(self, row: RunRow) -> None:
-        """Raise RunStateError if a run that is marked as running was silent for a lease and has no living owner."""
+        """Raise RunStateError if a run that is marked as running was silent for a lease and has no living owner. A run
+        of a queue is taken by another worker."""
         if row.status != "running" or not self._store.encodes:
             return
         if time.monotonic() - self._changed < self._lease:
             return
         owner = self._store.owner(self._run_id)
-        if owner is None or not owner.holds:
+        if (owner is None or not owner.holds) and self._store.entry(self._run_id) is None:
             name = "it has no owner" if owner is None else f"its owner, {owner.name}, is gone"
             raise RunStateError(
                 f"run {self._run_id!r} is marked as running, but {name}; continue it with "

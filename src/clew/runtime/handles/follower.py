@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from clew.engine.options import MOVING
 from clew.errors import RunError, UnknownRunError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.clock import Clock
@@ -120,7 +121,7 @@ class Follower:
                 raise
             raise self._error from None
         events, self._row = events + found, row
-        has_stopped = row.status != "running" and not is_here
+        has_stopped = row.status not in MOVING and not is_here
         # The reader may answer or resume the run when it gets the last events, so the end is read once more.
         self._reads_again = has_more or (has_stopped and bool(events))
         if not events and not has_more:

@@ -3,12 +3,26 @@
 On an event loop, a run takes its answer in a task, after `answer` has returned. A refusal belongs to whoever gave the
 answer, not to the run. It is raised once: by the next wait that begins on the same handle, or else by its events. If
 nobody waits, it is logged. The handle then works as before.
+
+An answer to a run that another process executes is a message to that process. It looks for messages once a second, and
+before it lets the run wait. Another answer may be faster. So the sender waits until the message is read, and looks at
+the log of the run. If the process has released the run without having read the message, the sender takes the run over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Literal
+
+from clew.errors import RunOwnedError
+from clew.runtime.drivers.session import Session
+from clew.runtime.messages import answer_run, is_unread, refusal_of_sent, send_answer
+from clew.runtime.opener import RunOpener
+from clew.runtime.result import RunResult
+
+_PAUSE = 0.1  # seconds between two looks at an answer that was sent
 
 
 class GivenAnswer:
@@ -25,10 +39,9 @@ class GivenAnswer:
 
     def __del__(self) -> None:
         if self.refusal is not None and not self.is_reported:
-            import logging
+            from clew.loggers import logger
 
-            log = logging.getLogger("clew.runs")
-            log.error("an answer to run %r was refused", self.run_id, exc_info=self.refusal)
+            logger("runs").error("an answer to run %r was refused", self.run_id, exc_info=self.refusal)
 
 
 def refuse(given: Iterable[GivenAnswer], error: BaseException) -> None:
@@ -45,3 +58,43 @@ def refusal_of(given: list[GivenAnswer]) -> BaseException | None:
             each.is_reported = each.refusal is error
         given[:] = [each for each in given if each.refusal is not error]
     return error
+
+
+def send(opener: RunOpener, given: Iterable[GivenAnswer]) -> None:
+    """Send answers to the worker that will execute the run."""
+    for each in given:
+        answer_run(opener, each.run_id, each.path, each.value)
+        each.is_accepted = True
+
+
+def deliver(
+    opener: RunOpener, given: list[GivenAnswer], take_over: Callable[[], Session | RunResult]
+) -> Session | RunResult | Literal[True] | None:
+    """Send answers to the process that executes their run, and wait until they are read; accept or refuse them.
+
+    Returns True; what `take_over` returns, if the process has not read them; None, without having sent them, if the
+    process has released the run.
+    """
+    run_id = given[0].run_id
+    if not _is_owned(opener, run_id):
+        return None
+    sent = [send_answer(opener, run_id, each.path, each.value) for each in given]
+    until = time.monotonic() + opener.settings.lease
+    opened: Session | RunResult | Literal[True] = True
+    while opened is True and time.monotonic() < until:
+        if not any(is_unread(opener, run_id, answer) for answer in sent):
+            break
+        if _is_owned(opener, run_id):
+            time.sleep(_PAUSE)
+            continue
+        with suppress(RunOwnedError):
+            opened = take_over()
+    for each, answer in zip(given, sent, strict=True):
+        each.refusal = refusal_of_sent(opener, run_id, answer)
+        each.is_accepted = each.refusal is None
+    return opened
+
+
+def _is_owned(opener: RunOpener, run_id: str) -> bool:
+    owner = opener.store.owner(run_id)
+    return owner is not None and owner.holds

@@ -1,8 +1,8 @@
 """RunHandle: follow and steer one run, wherever it runs.
 
 For a run that this engine executes, a handle uses the running session. For any other run it uses the store: it follows
-what another process commits, returns what is stored, and resumes a run that waits and has no owner. A store carries no
-messages between processes. So a handle cannot cancel or answer a run that another process owns, and says so.
+what another process commits, returns what is stored, and resumes a run that waits and has no owner. Signals go to the
+inbox of the run, and so do answers and cancellations if another process owns it (``clew.runtime.messages``).
 
 On an event loop, use ``async for`` and ``await``. `status`, `questions` and `cancel` read the store if the run is not
 here; call them with `asyncio.to_thread` there.
@@ -20,7 +20,6 @@ from clew.engine.records import Question
 from clew.engine.stops import Stops
 from clew.errors import InputError, RunError, RunOwnedError, UnknownRunError
 from clew.graph.graph import inside_event_loop
-from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
 from clew.runtime.handles.background import BackgroundRuns, Job
@@ -29,12 +28,14 @@ from clew.runtime.handles.event_position import EventPosition
 from clew.runtime.handles.follower import EventStream, Follower
 from clew.runtime.handles.given_answers import GivenAnswer, refusal_of
 from clew.runtime.handles.run_streams import RunStreams, StreamRequest
-from clew.runtime.inspection import RunInspection
+from clew.runtime.inspection import read_result
 from clew.runtime.log.in_memory.reader import tail_of
+from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_tail import RunTail
-from clew.runtime.opener import RunOpener
+from clew.runtime.messages import cancel_run, is_moving, send_signal
 from clew.runtime.result import RunResult
-from clew.runtime.turn_calls import TurnCall, TurnCalls
+from clew.runtime.run_ids import checked_run_id
+from clew.runtime.turns.turn_calls import TurnCall, TurnCalls
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -43,20 +44,12 @@ if TYPE_CHECKING:
 class RunHandles:
     """Everything that the handles and streams of one engine share."""
 
-    def __init__(
-        self,
-        execution: RunExecution,
-        opener: RunOpener,
-        inspection: RunInspection,
-        live: dict[str, Session],
-        turns: TurnCalls,
-    ) -> None:
+    def __init__(self, execution: RunExecution, turns: TurnCalls) -> None:
         self.execution = execution
-        self.opener = opener
-        self.inspection = inspection
-        self.settings = opener.settings
-        self.background = BackgroundRuns(execution, opener, live, turns)
-        self._streams = RunStreams(execution, opener, turns)
+        self.opener = execution.opener
+        self.settings = execution.opener.settings
+        self.background = BackgroundRuns(execution, turns)
+        self._streams = RunStreams(execution, turns)
 
     def start(
         self,
@@ -64,16 +57,15 @@ class RunHandles:
         run_id: str | None,
         stops: Stops | None = None,
         turn: TurnCall | None = None,
+        registration: Registration = PLAIN,
     ) -> RunHandle:
         """Start a run in the background, in a thread if `turn` names one."""
-        job = self.background.start(values, run_id, stops, turn)
+        job = self.background.start(values, run_id, stops, turn, registration)
         return RunHandle(self, job.run_id, job)
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of a run. Whether the run exists shows when the handle is used."""
-        if type(run_id) is not str:
-            raise InputError(f"run_id must be a string, got {run_id!r}")
-        return RunHandle(self, run_id)
+        return RunHandle(self, checked_run_id(run_id))
 
     def stream(self, *request: Any) -> Iterator[Event]:
         """Execute a run, given as a `StreamRequest`, in the caller's thread, and yield its events."""
@@ -91,27 +83,9 @@ class RunHandles:
         """Return the end of the log of a run."""
         return tail_of(self.opener.runs, run_id)
 
-    def end(self, run_id: str) -> bool:
-        """Cancel a run that is not here and has not ended. Raise RunOwnedError if another process executes it."""
-        opener = self.opener
-        if opener.store.row(run_id).status not in ("running", "waiting", "paused"):
-            return False
-        fence, owner = opener.claim(run_id)
-        try:
-            is_open = opener.store.row(run_id).status in ("running", "waiting", "paused")
-            if is_open:
-                now = self.settings.clock.time()
-                opener.repository.close(run_id, fence, "cancelled", now, ())
-        except BaseException:
-            opener.release(run_id, fence, owner)
-            raise
-        if not is_open:
-            opener.release(run_id, fence, owner)
-        return is_open
-
 
 class RunHandle:
-    """One run. `await handle` waits for its result, like `result`."""
+    """A handle of one run, in this process or another. ``await handle`` waits for its result, like `result`."""
 
     def __init__(self, handles: RunHandles, run_id: str, job: Job | None = None) -> None:
         self.run_id = run_id
@@ -184,7 +158,7 @@ class RunHandle:
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(
-                        f"run {self.run_id!r} is still running after {timeout:g} s; it continues"
+                        f"run {self.run_id!r} has not stopped after {timeout:g} s; it continues"
                     )
                 if waiting.job is not None:
                     waiting.job.wait(left)
@@ -222,18 +196,24 @@ class RunHandle:
     # -- steering ----------------------------------------------------------------------------------------
 
     def cancel(self) -> bool:
-        """Cancel the run; return False if it has ended. Raise RunOwnedError if another process executes it.
+        """Cancel the run; return False if it has ended.
 
-        A run that waits, or whose process is gone, ends directly. A cancelled run can be resumed.
+        A run that is queued, sleeps or waits, or whose process is gone, ends directly. If another process executes it,
+        that process gets a message. A cancelled run can be resumed.
         """
-        return self._handles.background.cancel(self.run_id) or self._handles.end(self.run_id)
+        return self._handles.background.cancel(self.run_id) or cancel_run(self._handles.opener, self.run_id)
+
+    def signal(self, name: str, value: Any = None) -> None:
+        """Send a signal to the run, wherever it executes: `Engine.signal`."""
+        send_signal(self._handles.opener, self.run_id, name, value)
 
     def answer(self, value: Any, question: str | Question | None = None) -> RunHandle:
         """Answer a question, given by itself or its path, and resume the run in the background; return this handle.
 
         Without `question`, the run must have one open question. If the run still executes here, it gets the answer as
-        soon as it waits. Raises RunOwnedError if another process executes the run, and RunStateError if the run asks
-        nothing. On an event loop, ``await handle.answer(value)`` raises them, and otherwise returns the result.
+        soon as it waits; if another process executes it, that process gets it, and if it is in a queue, a worker does.
+        Raises RunStateError if the run has no open question. On an event loop, ``await handle.answer(value)`` also
+        waits for the run, and returns its result.
         """
         path = getattr(question, "path", question)
         if path is not None and (not isinstance(path, str) or not path):
@@ -299,9 +279,9 @@ class _Waiting:
             return own.result  # a memory store has dropped the run
         if own is not None and own.result is not None and own.live.ended == (row.status, row.updated):
             return own.result
-        if row.status == "running" or handles.background.is_here(run_id):
+        if handles.background.is_here(run_id) or is_moving(handles.opener.store, row):
             return None
-        return handles.inspection.result(run_id)
+        return read_result(handles.opener, run_id)
 
 
 def _wake(loop: Any, callback: Callable[[], None]) -> None:

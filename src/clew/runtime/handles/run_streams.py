@@ -6,6 +6,7 @@ A stream executes the run, so leaving it early cancels the run. To follow a run 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -13,16 +14,16 @@ from typing import Any
 import msgspec
 
 from clew.engine.stops import Stops
-from clew.errors import InputError
+from clew.errors import InputError, RunExistsError, UnknownRunError
 from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
 from clew.runtime.handles.event_position import CursorTags
-from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult
-from clew.runtime.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
+from clew.runtime.turns.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
@@ -40,6 +41,8 @@ class StreamRequest(msgspec.Struct, frozen=True):
     @property
     def continues(self) -> bool:
         """Return whether an existing run is resumed. Raise InputError if the request is contradictory."""
+        if not isinstance(self.resume, bool):
+            raise InputError(f"resume must be True or False, got {self.resume!r}")
         if not (self.resume or self.answer is not NO_ANSWER or self.answers is not None):
             return False
         if self.run_id is None:
@@ -57,9 +60,9 @@ class StreamRequest(msgspec.Struct, frozen=True):
 class RunStreams:
     """Streams the runs of one engine."""
 
-    def __init__(self, execution: RunExecution, opener: RunOpener, turns: TurnCalls) -> None:
+    def __init__(self, execution: RunExecution, turns: TurnCalls) -> None:
         self._execution = execution
-        self._opener = opener
+        self._opener = execution.opener
         self._turns = turns
 
     def _opening(
@@ -82,12 +85,26 @@ class RunStreams:
                 opening = partial(self._opener.new, values, hold.run_id, tags, owner=hold.owner, stops=stops)
 
         def opened(**options: Any) -> Session | RunResult:
-            session = opening(**options)
+            try:
+                session = opening(**options)
+            except InputError as error:
+                if request.run_id is not None and request.values is None:
+                    self._refuse_existing(request.run_id, error)
+                raise
             if isinstance(session, Session):
                 tags.begin(session.machine.root.step, session.emitted)
             return session
 
         return hold, opened
+
+    def _refuse_existing(self, run_id: str, error: InputError) -> None:
+        """Raise RunExistsError for the id of an existing run without values: its continuation was meant."""
+        with suppress(UnknownRunError):
+            self._opener.store.row(run_id)
+            raise RunExistsError(
+                f"run {run_id!r} exists; to stream its continuation, pass answer=... or resume=True, and to stream "
+                f"what it did, use engine.handle({run_id!r}).events()"
+            ) from error
 
     def stream(self, request: StreamRequest) -> Iterator[Event]:
         """Execute a run in the caller's thread, and yield its events."""

@@ -1,15 +1,19 @@
 """Events made from the log of a run, for readers in any process.
 
 A stored step gives the events of its items (`item_finished` or `item_failed`, and `gate_decided`), then
-`step_committed`. Published data that was emitted before a step comes before it. Questions that are open now, and the
-status of a run that has stopped, come last: they are the latest value, not a history.
+`step_committed`. Published data that was emitted before a step comes before it. Questions that are open now, the failed
+items of a step that was not committed, and the status of a run that has stopped, come last: they are the latest value,
+not a history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from clew.engine.options import MOVING
 from clew.engine.records import Step
 from clew.runtime.events import Event
 from clew.runtime.handles.event_position import EventPosition, asked
@@ -114,17 +118,27 @@ class StoredEvents:
     def _finished(self, row: RunRow) -> list[Event]:
         """Return the end of a run that has stopped, unless it was resumed while its steps were read."""
         position = self._position
-        if row.status == "running":
+        if row.status in MOVING:
             return []
         latest = self._tail.row()
         if (latest.status, latest.updated) != (row.status, row.updated):
             return []
+        cursor = position.cursor
         if not position.ends(row.status, row.updated):
             return []
+        failed = [replace(event, cursor=cursor) for event in self._failed(row)]  # a cursor there repeats them
         error = row.failures[0].error if row.failures else None
         assert position.step is not None
         data = {"status": row.status, "error": error}
-        return [self._event("run_finished", position.step, "", row.updated, data)]
+        return [*failed, self._event("run_finished", position.step, "", row.updated, data)]
+
+    def _failed(self, row: RunRow) -> Iterator[Event]:
+        """Yield the failed items of the step that was not committed."""
+        assert self._position.step is not None
+        for failure in row.failures:
+            if failure.node and failure.path and not failure.rescued and failure.step > self._position.step:
+                data = {"node": failure.node, "error": failure.error, "attempt": failure.attempts - 1}
+                yield Event("item_failed", self._run_id, failure.step, failure.path, row.updated, data)
 
     def _event(self, kind: str, step: int, path: str, time: float, data: Mapping[str, object]) -> Event:
         return self._position.tag(Event(kind, self._run_id, step, path, time, data))  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ Request = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """A recorded call (RecordedIO of the specification), identified by path, epoch, attempt, place and name."""
+    """A recorded call, identified by path, epoch, attempt, place and name."""
 
     path: str
     attempt: int

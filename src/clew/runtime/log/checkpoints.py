@@ -36,7 +36,7 @@ _SHOWN = 50
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """S(step_id) of a run, with the fields of the specification and the digest; `state` is the whole state."""
+    """A state of a run: S(step_id), with its digest and the items of the step. `state` is the whole state."""
 
     run_id: str
     step_id: int

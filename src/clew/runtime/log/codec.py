@@ -15,7 +15,7 @@ checksum that a store keeps for each entry. So checking an entry decodes no valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Any
@@ -243,6 +243,26 @@ def _part(fields: Sequence[msgspec.Raw]) -> bytes:
     is_plain = stored.count(b'":') == 1 and b'"$' not in stored
     path = b"[" + bytes(node)[:-1] + b"#" + bytes(visit) + index + b'",'
     return path + (stored if is_plain else canonical(stored)) + b"," + decision + ending
+
+
+def step_times(body: bytes) -> Iterator[tuple[str, str, float, float, int, bool]]:
+    """Yield node, path, start and duration in seconds since the run was created, attempt and whether it failed, for
+    each item of a stored step. Its values are not decoded. Raise DecodeError if the bytes are invalid."""
+    try:
+        opening = bytes(body[:2])
+        if opening[:1] == b"{":
+            outcomes = _with_deltas(body).o
+        else:
+            outcomes = _outcomes(body) if opening in (b"[[", b"[]") else [_outcome(body)]
+        for node, visit, _, started, duration, *more in outcomes:
+            rest = _plain(more[0]) if more else {}
+            rest = rest if isinstance(rest, dict) else {}
+            name, index = _plain(node), rest.get("i", -1)
+            path = f"{name}#{_plain(visit)}" if index < 0 else f"{name}#{_plain(visit)}[{index}]"
+            has_failed = "e" in rest or "f" in rest
+            yield name, path, _plain(started) / 1e6, _plain(duration) / 1e6, rest.get("a", 0), has_failed
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise DecodeError(f"these bytes are not a step: {error}") from error
 
 
 def digest_of_start(body: bytes) -> bytes:

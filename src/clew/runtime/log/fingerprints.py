@@ -7,7 +7,9 @@ In addition to the structure hash, a run stores one digest for each part of its 
 ``ask:``       the kind, parameters, outputs and targets of a node; after a space, a description
 ``:edges``     a part of the structure that belongs to no node; also with a description
 ``~messages``  the code of a reducer; in a subgraph ``sub/~messages``
-``=client``    a bound value: the digest of its encoding or, if it has none, of its class
+``=client``    a bound value: the digest of its encoding or, if it has none, of its class; in a subgraph
+               ``sub/=client``
+``%price``     how a schema validates a field (``clew.graph.hashing.hashes``); in a subgraph ``sub/%price``
 ``:python``    not a digest: the Python version, on which the digests of code depend
 ``:conflict``  not a digest: "last" if the last of two writers of a value wins
 =============  ==============================================================
@@ -28,7 +30,7 @@ import msgspec
 from clew.errors import EncodeError, StoreCorruptError
 from clew.graph import Graph
 from clew.graph.description import describe
-from clew.graph.hashes import GraphCode, graph_code, structure
+from clew.graph.hashing.hashes import GraphCode, field_hashes, graph_code, structure
 from clew.graph.skeleton import skeleton
 from clew.graph_warnings import warn
 from clew.state import digest, fingerprint
@@ -97,10 +99,15 @@ def codes_of(graph: Graph) -> dict[str, str]:
         found.update(
             (f":{part}", f"{_short(value)} {_describe_part(value)}") for part, value in parts.items()
         )
-        found.update((f"={name}", _short(value)) for name, value in graph.bound.items())
+        found.update(_values(graph, ""))
         found[_PYTHON] = platform.python_version()
         _known[code] = found  # complete: other threads read it, and an interrupt may come before
     return found
+
+
+def node_codes(graph: Graph) -> dict[str, str]:
+    """Return the digests of the code of a graph: of its nodes and reducers, also in subgraphs."""
+    return dict(_code(graph, ""))
 
 
 def _code(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
@@ -113,11 +120,30 @@ def _code(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _code(inside.graph, f"{prefix}{name}/")
 
 
+def _values(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in graph.bound.items():
+        yield f"{prefix}={name}", _short(value)
+    for name, code in field_hashes(graph.schema).items():
+        yield f"{prefix}%{name}", code
+    for name, node in graph.nodes.items():
+        if node.subgraph is not None:
+            yield from _values(node.subgraph.graph, f"{prefix}{name}/")
+
+
 def _short(value: Any) -> str:
+    kind = type(value)
+    return bound_digest(value) or _digest(f"{kind.__module__}:{kind.__qualname__}".encode())
+
+
+def bound_digest(value: Any) -> str | None:
+    """Return the digest of a bound value, as a run stores it; None if the value has no encoding."""
     try:
-        content = fingerprint(value)
+        return _digest(fingerprint(value))
     except EncodeError:
-        content = f"{type(value).__module__}:{type(value).__qualname__}".encode()
+        return None
+
+
+def _digest(content: bytes) -> str:
     return digest(b"clew:part", content)[:16]
 
 
@@ -126,7 +152,6 @@ class FingerprintChanges(msgspec.Struct, frozen=True):
 
     code: frozenset[str]  # nodes, also inside subgraphs
     wiring: frozenset[str]  # nodes whose inputs, outputs, targets or subgraph changed
-    bound: frozenset[str]  # bound values; a value without an encoding is compared by its class
     has_other_reducers: bool
 
 
@@ -137,9 +162,13 @@ def changed_parts(row: RunRow, graph: Graph) -> FingerprintChanges:
     return FingerprintChanges(
         code=frozenset(name for name in changed if _is_node(name)),
         wiring=frozenset(name[:-1] for name in changed if name.endswith(":")),
-        bound=frozenset(name[1:] for name in changed if name.startswith("=")),
         has_other_reducers=any("~" in name for name in changed),
     )
+
+
+def unchanged_fields(row: RunRow, graph: Graph) -> set[str]:
+    """Return the fields that the schema of the graph validates as that of the run did."""
+    return {name for name, code in field_hashes(graph.schema).items() if row.codes.get(f"%{name}") == code}
 
 
 def changed_reducers(row: RunRow, graph: Graph) -> list[str]:
@@ -274,7 +303,8 @@ _PARTS = {
 
 
 def _is_node(name: str) -> bool:
-    return not name.startswith((":", "=")) and not name.endswith(":") and "~" not in name
+    own = name.rpartition("/")[2]  # of a subgraph
+    return not own.startswith((":", "=", "~", "%")) and not own.endswith(":")
 
 
 def _is_top(name: str) -> bool:

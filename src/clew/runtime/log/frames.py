@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,8 +11,12 @@ from clew.engine.options import PriorWork
 from clew.engine.stops import check_path, place_of
 from clew.errors import InputError
 from clew.graph import Graph
+from clew.runtime.log.records import START, STEP, names_of
+from clew.state.conversion import converted
+from clew.stores import LogEntry, Store
 
 if TYPE_CHECKING:
+    from clew.engine.records import Question
     from clew.runtime.log.run_log import RunLog
 
 
@@ -34,23 +38,48 @@ def is_interrupt(graph: Graph, path: str) -> bool:
     return node is not None and node.kind == "interrupt"
 
 
-def check_answer(graph: Graph, path: str, answer: Any) -> None:
-    """Raise InputError if the state schema rejects an answer, while the question is still open.
+def checked_answer(graph: Graph, question: Question, answer: Any, *, is_json: bool) -> Any:
+    """Return an answer while the question is still open; raise InputError if the state schema rejects it.
 
-    A question about a call is not of an interrupt node. A question of a child is checked by the child.
+    An answer that came as JSON is converted to the type of the value that it becomes, for every kind of schema. A
+    question about a call is not of an interrupt node. A question of a child is checked by the child. One that has a
+    plain type, such as bool, is checked for it here; the node converts to all other types, and asks again.
     """
+    path = question.path
+    _check_plain_type(question, answer)
     if "!" in path:
-        return
+        return answer
     inside, _, last = path.rpartition("/")
     graph = graph_at(graph, f"{inside}/") if inside else graph
     node, schema = graph.nodes[last.partition("#")[0]], graph.schema
     if node.kind == "interrupt" and schema is not None:
+        name = node.outputs[0]
         try:
-            schema.validate_update(node.outputs[0], answer)
+            if is_json and schema.fields[name].reducer is None:
+                answer = converted(schema.fields[name].type, answer)
+            schema.validate_update(name, answer)
         except ValueError as error:
             raise InputError(
-                f"the answer to {path!r} does not match {node.outputs[0]!r}: {error}; answer again"
+                f"the answer to {path!r} does not match {name!r}: {error}; answer again"
             ) from error
+    return answer
+
+
+_PLAIN = {"boolean": (bool,), "integer": (int,), "number": (int, float), "string": (str,)}
+
+
+def _check_plain_type(question: Question, answer: Any) -> None:
+    schema = question.schema
+    if type(answer) not in (bool, int, float, str, list, dict, type(None)) or not isinstance(schema, dict):
+        return
+    if schema.keys() == {"type"} and (expected := _PLAIN.get(schema["type"])):
+        is_valid = type(answer) in expected
+    else:
+        is_valid = schema.keys() != {"enum"} or answer in schema["enum"]
+    if not is_valid:
+        raise InputError(
+            f"the answer to {question.path!r} has to be {question.type}, got {answer!r}; answer again"
+        )
 
 
 def open_frame(log: RunLog, graph: Graph, path: str) -> tuple[str, str]:
@@ -107,3 +136,26 @@ def work_inside(log: RunLog, prefix: str) -> PriorWork:
         attempts=within(log.attempts),
         frames=frames,
     )
+
+
+def open_frames(
+    store: Store, run_id: str, graph: Graph, visits: Mapping[str, int], finished: Collection[str]
+) -> list[LogEntry]:
+    """Read the frames of items without a committed step, given each node's visits and the finished items."""
+    found, visits = list[LogEntry](), dict(visits)
+    nodes = [name for name, node in graph.nodes.items() if node.subgraph is not None]
+    while nodes:  # lookahead can be several visits ahead of the last step
+        items = [(name, f"{name}#{visits.get(name, 0)}") for name in nodes]
+        inside = store.within(
+            run_id, names_of(START, STEP), [span for _, item in items for span in _spans(item)]
+        )
+        found += inside
+        begun = {entry.path.partition("#")[0] for entry in inside}
+        nodes = [name for name, item in items if name in begun or item in finished]
+        visits.update((name, visits.get(name, 0) + 1) for name in nodes)
+    return found
+
+
+def _spans(item: str) -> list[tuple[str, str]]:
+    """Return the path ranges of an item and its content. They exclude longer numbers: item#1 is not item#10."""
+    return [(item, f"{item}0"), (f"{item}:", f"{item}\x7f")]

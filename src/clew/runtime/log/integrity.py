@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from clew.engine.frame import Item
+from clew.engine.records import Step
 from clew.errors import DecodeError
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.codec import digest_of_start, digest_of_step
 from clew.runtime.log.records import CALL, INTENT, KINDS, START, STEP, is_own_step, without_epoch
+from clew.state import GraphState, position_of
 from clew.stores import LogEntry, RunRow
 
 _MOST = 10_000  # missing numbers that are reported
@@ -125,7 +128,7 @@ def missing_entries(
         if kind and kind not in KINDS:
             yield f"run {row.run_id!r}: its census is damaged (unknown kind {kind!r}); other runs can be read"
             continue
-        if row.status == "running" and kind and KINDS[kind].is_temporary:
+        if row.status in ("queued", "running") and kind and KINDS[kind].is_temporary:
             continue  # a later step or a rephrased question may have dropped the entry
         if kind and found[kind] < before and (kinds is None or kind in kinds):
             gone = before - found[kind]
@@ -212,3 +215,13 @@ def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
     if first is not None:
         known = set(numbers)
         yield from islice((n for n in range(first, max(known)) if n not in known), _MOST)
+
+
+def visits_of(start: GraphState, records: Iterable[Any]) -> dict[str, int]:
+    """Count the visits of each node, including the steps among records."""
+    visits = dict(position_of(start).visits)
+    for step in records:
+        if isinstance(step, Step):
+            for outcome in step.outcomes:
+                visits[outcome.node] = max(visits.get(outcome.node, 0), outcome.visit + 1)
+    return visits

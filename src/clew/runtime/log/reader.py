@@ -19,7 +19,7 @@ its parents back to the nearest full state.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from clew.engine.deltas import deltas_from
 from clew.engine.program import Program, program_of
-from clew.engine.records import Failure, Step
+from clew.engine.records import Failure
 from clew.errors import (
     ClassChangedError,
     DecodeError,
@@ -36,9 +36,10 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
-from clew.runtime.log.call_records import Recall
+from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
 from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.fingerprints import conflict_rule, described, is_made_with
+from clew.runtime.log.frames import open_frames
 from clew.runtime.log.integrity import (
     Chains,
     changed,
@@ -48,6 +49,7 @@ from clew.runtime.log.integrity import (
     missing,
     missing_entries,
     unread_paths,
+    visits_of,
 )
 from clew.runtime.log.large_values import Blobs, blobs_of, fetched
 from clew.runtime.log.records import (
@@ -60,7 +62,6 @@ from clew.runtime.log.records import (
     PUBLISHED,
     RESUME,
     SNAPSHOT,
-    START,
     STEP,
     STOPS,
     AcceptedChanges,
@@ -70,9 +71,10 @@ from clew.runtime.log.records import (
     with_epoch,
 )
 from clew.runtime.log.run_log import RunLog, read_log, with_accepted
-from clew.runtime.log.run_rows import opened_row
+from clew.runtime.log.run_rows import opened_row, row_of
 from clew.runtime.log.schema_changes import with_defaults, without_unknown
 from clew.runtime.log.snapshots import (
+    SinceSnapshot,
     StoredFork,
     credit_of,
     decode_fork,
@@ -95,6 +97,7 @@ _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, STOPS, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
+_OF_RUN_OR_STEP = names_of(STEP, *_OF_RUN)
 _NO_RECORDS = names_of(SNAPSHOT, PUBLISHED)  # entries that tell nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
@@ -123,16 +126,14 @@ class RunReader:
             try:
                 found = described(self.store.blob(row.description))
             except StoreCorruptError as error:
-                raise StoreCorruptError(
-                    f"run {row.run_id!r}: the description of its graph is damaged ({error}); pass the original "
-                    f"graph"
-                ) from error
+                what = f"run {row.run_id!r}: the description of its graph is damaged ({error})"
+                raise StoreCorruptError(f"{what}; pass the original graph") from error
             self._skeletons[row.description] = found
         return found
 
     def open(self, run_id: str) -> StoredRun:
         """Open a run for reading. Raise StoreCorruptError if its row is damaged."""
-        row = opened_row(self.store.row(run_id), classes=self.classes)
+        row = opened_row(row_of(self.store, run_id), classes=self.classes)
         if row.damage:
             raise StoreCorruptError(row.damage)
         return self.run_of(row)
@@ -151,11 +152,13 @@ class RunReader:
 
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Return a function that looks up the recorded calls of an item, with `intents` also the call intents."""
-        reader = EntryDecoder(run_id, self.store.blob, classes=self.classes)
         kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
-        return lambda path: [
-            reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)
-        ]
+
+        def recall(path: str) -> Sequence[RecordedCall | CallIntent]:
+            reader = EntryDecoder(run_id, self.store.blob, classes=self.classes)
+            return [reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)]
+
+        return recall
 
 
 class StoredRun:
@@ -221,27 +224,35 @@ class StoredRun:
         self._raise(missing_entries(self.row, entries))
         return log
 
-    def log(self, upto: int | None = None) -> RunLog:
-        """Read the part of the log that is needed to continue from the last state, or from S(upto)."""
-        start, weight, since = self._near_the_end(upto)
-        kinds = names_of(STEP, *_OF_RUN)
-        entries = list(self.store.within(self._run_id, kinds, _OWN, after=start.step, upto=upto))
+    def log(self) -> RunLog:
+        """Read the part of the log that is needed to continue from the last state, and the inbox: what the store gives
+        in one read, and the content of open subgraphs."""
+        continues = self.row.status != "completed"
+        end = self.store.log_end(self._run_id, _COUNTED, base=SNAPSHOT.name, most=2 * _SOME, counts=continues)
+        found = sorted(end.entries, key=lambda entry: entry.kind not in _OF_RUN_OR_STEP)
+        snapshot = next((entry for entry in found if entry.kind == SNAPSHOT.name), None)
+        entries = [entry for entry in found if entry is not snapshot]
+        accepted = [entry for entry in entries if entry.kind == ACCEPTED.name]
+        self._last_accepted = self._reader.record(accepted[-1]) if accepted else None
+        start, since = self._before(snapshot, [entry.n for entry in entries if is_own_step(entry)])
         records = list[Any]()
         for entry in entries:
             before = self._reader.fetched
             records.append(self._reader.record(entry))
             if is_own_step(entry):
-                since += len(entry.body) + self._reader.fetched - before
-        visits = _visits(start, records)
-        more = self._open_items(dict(visits))
-        entries += more
+                since.add(len(entry.body) + self._reader.fetched - before)
+        visits = visits_of(start, records)
+        finished = {entry.path for entry in entries if entry.kind == JOURNAL.name}
+        inside = open_frames(self.store, self._run_id, self.graph, visits, finished)
+        entries += inside
         chains = Chains(self._run_id, entries, start.step, start.digest)
-        self._raise(chains.damage(self.row, upto))
-        log = self._log(start, [*records, *map(self._reader.record, more)], chains)
-        log.weight, log.since = weight, since
+        self._raise(chains.damage(self.row))
+        log = self._log(start, [*records, *map(self._reader.record, inside)], chains)
+        log.since = since
+        log.messages, log.has_children = end.messages, end.has_children
         self._raise(missing_entries(self.row, entries, _COUNTED, visits))
-        if upto is None and self.row.status != "completed":
-            self._check_unread(visits, more)  # a completed run does not continue
+        if continues:
+            self._check_unread(end.counts, visits, inside)
         return log
 
     def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
@@ -256,9 +267,10 @@ class StoredRun:
         for message in damage:
             raise StoreCorruptError(message)
 
-    def _check_unread(self, visits: dict[str, int], read: Iterable[LogEntry]) -> None:
+    def _check_unread(
+        self, counts: Mapping[tuple[str, str], int], visits: dict[str, int], read: Iterable[LogEntry]
+    ) -> None:
         """Raise if an entry that is read only on demand, and that a resume may need, is missing or has a wrong name."""
-        counts = self.store.counts(self._run_id)
         known = {*((kind, "") for kind in _NO_RECORDS), *((entry.kind, entry.path) for entry in read)}
         names = [name for name in counts if name[0] not in _COUNTED]
         for kind, ranges in unread_paths(names, known, visits).items():
@@ -273,18 +285,18 @@ class StoredRun:
                 if not is_harmless(self.row, entries, kind, visits):
                     self._raise(missing_entries(self.row, entries, (kind,)))
 
-    def _near_the_end(self, upto: int | None) -> tuple[GraphState, int, int]:
-        """Return a state near the end, the weight of its snapshot, and the bytes of the steps between the two."""
-        start, weight = self.snapshot(LAST if upto is None else upto) or (self.start(), 0)
-        newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
-        if newest is None or newest.n - start.step <= 2 * _SOME:
-            return start, weight, 0
-        walk, since = self.walk(start, upto=newest.n - _SOME), 0
+    def _before(self, snapshot: LogEntry | None, steps: Sequence[int]) -> tuple[GraphState, SinceSnapshot]:
+        """Return the state before the last steps, and the steps between the last snapshot and it."""
+        start, weight = self._snapshot_of(snapshot) or (self.start(), 0)
+        since = SinceSnapshot(weight)
+        if len(steps) < 2 * _SOME or steps[0] <= start.step + 1:  # otherwise there may be more steps
+            return start, since
+        walk = self.walk(start, upto=steps[0] - 1)
         del start
         cursor, _ = next(walk)
         for _, size in walk:
-            since += size
-        return cursor.state(), weight, since
+            since.add(size)
+        return cursor.state(), since
 
     def _failures(self, start: GraphState, steps: Iterable[int]) -> list[tuple[tuple[int, ...], Failure]]:
         """Return the confined and rescued failures of these steps up to a state, with their order."""
@@ -293,29 +305,14 @@ class StoredRun:
             ((number, index.get(outcome.node, -1), max(outcome.index, 0)), failure)
             for number in sorted(steps)
             if number <= start.step
-            for entry in self._own_steps(number, number)
+            for entry in self.own_steps(number, number)
             for step in [self._reader.record(entry)]
             for outcome in step.outcomes
             for failure in outcome.failures_in(step)
         ]
 
-    def _own_steps(self, first: int, last: int) -> Sequence[LogEntry]:
+    def own_steps(self, first: int, last: int) -> Sequence[LogEntry]:
         return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)
-
-    def _open_items(self, visits: dict[str, int]) -> list[LogEntry]:
-        """Read the entries of items, and the frames of items without a committed step, given each node's visits."""
-        found = list(self.store.within(self._run_id, names_of(*_OF_ITEMS)))
-        finished = {entry.path for entry in found if entry.kind == JOURNAL.name}
-        nodes = [name for name, node in self.graph.nodes.items() if node.subgraph is not None]
-        while nodes:  # lookahead can be several visits ahead of the last step
-            items = [(name, f"{name}#{visits.get(name, 0)}") for name in nodes]
-            spans = [span for _, item in items for span in _spans(item)]
-            inside = self.store.within(self._run_id, names_of(START, STEP), spans)
-            found += inside
-            begun = {entry.path.partition("#")[0] for entry in inside}
-            nodes = [name for name, item in items if name in begun or item in finished]
-            visits.update((name, visits.get(name, 0) + 1) for name in nodes)
-        return found
 
     def description(self) -> bytes:
         """Return the stored description of the graph."""
@@ -372,7 +369,7 @@ class StoredRun:
         newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
         end = max(at_least, last_step(self.row, upto) or 0, 0 if newest is None else newest.n)
         while cursor.step < end:
-            found = self._own_steps(cursor.step + 1, min(cursor.step + _SOME, end))
+            found = self.own_steps(cursor.step + 1, min(cursor.step + _SOME, end))
             for entry in found if found else (None,):
                 if entry is None or entry.n != cursor.step + 1:
                     raise StoreCorruptError(f"run {self._run_id!r}: {missing(cursor.step + 1)}")
@@ -452,6 +449,10 @@ class StoredRun:
     def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:
         """Read the last snapshot up to a step: the state and its weight."""
         found = None if upto is None else self.store.last(self._run_id, SNAPSHOT.name, "", upto)
+        return self._snapshot_of(found, keeps=keeps)
+
+    def _snapshot_of(self, found: LogEntry | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:
+        """Read a snapshot, if there is one."""
         if found is None:
             return None
         classes, blobs = self._runs.classes, set[str]()
@@ -483,18 +484,3 @@ class StoredRun:
     def digest_at(self, step: int) -> str:
         """Return the stored digest of S(step). Raise StoreCorruptError if the step is missing."""
         return digest_at(self.store, self.row, step)
-
-
-def _visits(start: GraphState, records: Iterable[Any]) -> dict[str, int]:
-    """Count the visits of each node, including the steps among records."""
-    visits = dict(position_of(start).visits)
-    for step in records:
-        if isinstance(step, Step):
-            for outcome in step.outcomes:
-                visits[outcome.node] = max(visits.get(outcome.node, 0), outcome.visit + 1)
-    return visits
-
-
-def _spans(item: str) -> list[tuple[str, str]]:
-    """Return the path ranges of an item and its content. They exclude longer numbers: item#1 is not item#10."""
-    return [(item, f"{item}0"), (f"{item}:", f"{item}\x7f")]

@@ -13,15 +13,19 @@ journal     the item            a count        the outcome of a finished item, u
 call        the item            a count        a recorded call, with its attempt and number
 intent      the item            a count        a call or a whole node that is about to run, or that has ended
 retry       the item            the attempt    when the next attempt is due, and why
-question    the item            its number     the question, and its position in the node
-answer      the item            its number     the answer, the position of the question, and the time
+question    the item            its number     the question, its position in the node, the time, and the type of the
+                                               answer
+answer      the item            its number     the answer, the position of the question, the time, and who answered
 label       the label           0              a step
 failures    ""                  its step       nothing: the step contains failures that were confined or rescued
-resume      ""                  a count        a resume after a failure
+resume      ""                  a count        a resume after a failure: the time, and who resumed it
 accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
                                                were added after the run began
 stops       ""                  a count        where the run stops from a resume on, and the stops that it has passed
 measured    ""                  a count        the counters of a resumption
+wait        the item            a count        a durable wait: ``clew.runtime.log.wait_records``
+waited      the item            of the wait    the end of a wait
+signal      its name            of the message a signal that no wait has taken
 published   ""                  a count        data of ``ctx.emit``; only the last `MOST_PUBLISHED` are stored
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
@@ -43,6 +47,17 @@ from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.stop_records import StopsRecord
 from clew.runtime.log.stored_errors import error_of, plain_error
+from clew.runtime.log.wait_records import (
+    SignalRecord,
+    WaitEnd,
+    WaitRecord,
+    decode_end,
+    decode_signal,
+    decode_wait,
+    encode_end,
+    encode_signal,
+    encode_wait,
+)
 from clew.stores import LogEntry
 from clew.stores.protocol import OWN_STEP
 
@@ -57,6 +72,7 @@ class AnswerRecord(msgspec.Struct, frozen=True):
     number: int = 0
     position: str = "0"
     time: float = 0.0  # in seconds since the epoch
+    by: str = ""  # who answered, as far as it is known
 
 
 class LabelRecord(msgspec.Struct, frozen=True):
@@ -70,6 +86,8 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     """A resume after a failure. Exceptions recorded in earlier resumptions no longer count."""
 
     resumption: int
+    time: float = 0.0  # in seconds since the epoch
+    by: str = ""  # who resumed it, as far as it is known
 
 
 Filled = Mapping[str, Mapping[str, Any]]
@@ -257,22 +275,28 @@ def _decode_intent(entry: LogEntry, body: Any, into: Decoding) -> CallIntent:
 
 def _encode_retry(retry: Retry, out: Encoding) -> Encoded:
     path = with_epoch(retry.path, retry.epoch)
-    return path, retry.attempt, [retry.delay, out.value(plain_error(retry.error), f"retry {path}"), retry.due]
+    body = [retry.delay, out.value(plain_error(retry.error), f"retry {path}"), retry.due]
+    return path, retry.attempt, [*body, retry.started, retry.duration] if retry.started else body
 
 
 def _decode_retry(entry: LogEntry, body: Any, into: Decoding) -> Retry:
     path, epoch = without_epoch(entry.path)
-    return Retry(None, path, entry.n, body[0], error_of(body[1]), body[2], epoch or _first_attempts(path))
+    delay, error, due, *times = body
+    return Retry(None, path, entry.n, delay, error_of(error), due, epoch or _first_attempts(path), *times)
 
 
 def _encode_question(question: Question, out: Encoding) -> Encoded:
     asked = out.value(question.question, f"question {question.path}")
-    return question.path, question.number, [question.node, asked, question.step, question.position]
+    body = [question.node, asked, question.step, question.position, question.error, question.time]
+    if question.schema is not None:
+        body += [out.value(question.schema, f"question {question.path}"), question.type]
+    return question.path, question.number, body
 
 
 def _encode_answer(answer: AnswerRecord, out: Encoding) -> Encoded:
     given = out.value(answer.answer, f"answer {answer.path}")
-    return answer.path, answer.number, [given, answer.position, answer.time]
+    body = [given, answer.position, answer.time]
+    return answer.path, answer.number, [*body, answer.by] if answer.by else body
 
 
 def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
@@ -316,7 +340,7 @@ QUESTION = Kind(
     "always",
     0,
     _encode_question,
-    lambda entry, body, into: Question(entry.path, body[0], body[1], body[2], entry.n, body[3]),
+    lambda entry, body, into: Question(entry.path, body[0], body[1], body[2], entry.n, *body[3:]),
     is_temporary=True,
 )
 ANSWER = Kind(
@@ -326,7 +350,7 @@ ANSWER = Kind(
     "always",
     0,
     _encode_answer,
-    lambda entry, body, into: AnswerRecord(entry.path, body[0], entry.n, body[1], body[2]),
+    lambda entry, body, into: AnswerRecord(entry.path, body[0], entry.n, *body[1:]),
 )
 LABEL = Kind(
     "label",
@@ -352,8 +376,8 @@ RESUME = Kind(
     "resumes",
     "always",
     1,
-    lambda resumed, out: ("", resumed.resumption, None),
-    lambda entry, body, into: ResumeRecord(entry.n),
+    lambda resumed, out: ("", resumed.resumption, [resumed.time, resumed.by]),
+    lambda entry, body, into: ResumeRecord(entry.n, *(body or ())),
 )
 ACCEPTED = Kind(
     "accepted",
@@ -373,6 +397,9 @@ MEASURED = Kind(
     lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
     lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
+WAIT = Kind("wait", WaitRecord, "waits", "always", 0, encode_wait, decode_wait)
+WAITED = Kind("waited", WaitEnd, "ends of waits", "always", None, encode_end, decode_end)
+SIGNAL = Kind("signal", SignalRecord, "signals", "always", None, encode_signal, decode_signal, True)
 STOPS = Kind("stops", StopsRecord, "stops", "always", 0, _encode_stops, _decode_stops)
 PUBLISHED = Kind(
     "published",
@@ -402,6 +429,9 @@ _TABLE = (
     RESUME,
     ACCEPTED,
     STOPS,
+    WAIT,
+    WAITED,
+    SIGNAL,
     MEASURED,
     PUBLISHED,
     SNAPSHOT,

@@ -8,10 +8,7 @@ In a chain of forks, some have a snapshot of their first state (``clew.runtime.l
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from functools import cached_property
-from itertools import count
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clew.engine.records import Failure
@@ -20,19 +17,23 @@ from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
 from clew.runtime.log.codec import EntryEncoder
-from clew.runtime.log.due_snapshots import missing_snapshots
+from clew.runtime.log.engine_owner import EngineOwner, fresh_owner
 from clew.runtime.log.fingerprints import description_of, kept_codes
+from clew.runtime.log.in_memory.reader import reader_of
 from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.reader import RunReader
+from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.records import AcceptedChanges
+from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
-from clew.runtime.log.snapshots import stored_fork, stored_start, stored_turn
+from clew.runtime.log.snapshots import SinceSnapshot, snapshot_entry, stored_fork, stored_start, stored_turn
 from clew.runtime.log.stop_records import with_stops
 from clew.runtime.log.turn_snapshots import SnapshotDistance, turn_snapshot
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
-from clew.stores import LogEntry, RunRow, Store, ThreadMove
+from clew.stores import LogEntry, RunRow, Store
+from clew.stores.protocol import LAST
 
 _LEASE = 30.0  # seconds; of an import
 
@@ -47,11 +48,8 @@ class RunRepository:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
-
-    @cached_property
-    def runs(self) -> RunReader:
-        """The reader of these runs."""
-        return RunReader(self._graph, self._store, self._on_conflict)
+        self.owner = EngineOwner()
+        self.runs = reader_of(graph, store, on_conflict)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -65,19 +63,21 @@ class RunRepository:
         parent: str | None = None,
         parent_step: int | None = None,
         target: str = "",
-        owner: str = "",
+        token: str = "",
         lease: float = 0.0,
         on_conflict: str = "error",
         stops: Stops | None = None,
         wait: bool = True,
         at_once: bool = False,
-        thread: ThreadMove | None = None,
+        registration: Registration = PLAIN,
         turn: Turn | None = None,
         distance: SnapshotDistance | None = None,
+        first: AcceptedChanges | None = None,
     ) -> int:
-        """Create a run and own it; return the fence. `distance` says how the state of its parent was read."""
-        if not self.keeps:
-            return 0
+        """Create a run and own it, unless it is queued; return the fence.
+
+        `distance` says how the state of its parent was read; `first` is the first record of its log.
+        """
         graph = self._graph
         assert graph is not None, "creating a run needs a graph"
         row = RunRow(
@@ -90,14 +90,17 @@ class RunRepository:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=with_stops(kept_codes(graph, on_conflict), stops),
+            codes=registration.codes or with_stops(kept_codes(graph, on_conflict), stops),
             description=graph,
             target=target,
+            attributes=registration.attributes,
         )
         if self.child_of is not None:
             row.child_of, row.place = self.child_of
-        options = {"owner": owner, "lease": lease, "wait": wait, "thread": thread}
-        return self._create(row, start, turn, distance, at_once, **options)
+        options = {"token": token, "lease": lease, "wait": wait, "thread": registration.thread}
+        if registration.queue is not None:
+            options = {"queue": registration.queue, "thread": registration.thread}
+        return self._create(row, start, turn, distance, first, at_once, **options)
 
     def _create(
         self,
@@ -105,6 +108,7 @@ class RunRepository:
         start: GraphState,
         turn: Turn | None,
         distance: SnapshotDistance | None,
+        first: AcceptedChanges | None,
         at_once: bool,
         **options: Any,
     ) -> int:
@@ -123,9 +127,19 @@ class RunRepository:
         found = None if distance is None else turn_snapshot(start, distance)
         if found is not None:
             blobs.update(found[1])
-        entries = () if found is None else found[:1]
+        entries = [] if found is None else [found[0]]
+        if first is not None:
+            encoder = EntryEncoder({"": start.digest}, row.created)
+            entries.append(encoder.entry(first))
+            blobs.update(encoder.blobs)
         reach("before-create")
-        fence = self._store_for(at_once).create(row, blobs, entries=entries, **options)
+        store = self._store_for(at_once)
+        if "queue" in options:
+            fence = store.create(row, blobs, entries=entries, **options)
+        else:
+            fence = self.owner.act(
+                lambda owner: store.create(row, blobs, entries=entries, owner=owner, **options)
+            )
         reach("after-create")
         return fence
 
@@ -167,7 +181,6 @@ class RunRepository:
             encoder=EntryEncoder(digests, log.row.created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: missing_snapshots(self.runs.open(run_id)),
-            weight=log.weight,
             since=log.since,
             finished=log.finished_entries,
             asked=log.asked,
@@ -196,10 +209,12 @@ class RunRepository:
         now: float,
         failures: Sequence[Failure],
         *,
+        due: float | None = None,
         at_once: bool = False,
     ) -> None:
-        """Store the status and failures of a run, and release it."""
-        self._update(run_id, status, now, failures, fence, release=True, store=self._store_for(at_once))
+        """Store the status and failures of a run, and release it. With `due`, a worker continues it then."""
+        store = self._store_for(at_once)
+        self._update(run_id, status, now, failures, fence, release=True, due=due, store=store)
 
     def _store_for(self, at_once: bool) -> Store:
         """Return the store, or with `at_once` its variant that never waits."""
@@ -218,19 +233,20 @@ class RunRepository:
         fence: int,
         *,
         release: bool,
+        due: float | None = None,
         store: Store | None = None,
     ) -> None:
         kept = sealed_failures(failures) if failures else None
         reach("before-update")
         (store or self._store).update(
-            run_id, status=status, updated=now, error=kept, fence=fence, release=release
+            run_id, status=status, updated=now, error=kept, fence=fence, release=release, due=due
         )
         reach("after-update")
 
-    def claim(self, run_id: str, owner: str, lease: float) -> int:
+    def claim(self, run_id: str, token: str, lease: float) -> int:
         """Own a run; return the fence."""
         reach("before-claim")
-        fence = self._store.claim(run_id, owner, lease=lease)
+        fence = self.owner.act(lambda owner: self._store.claim(run_id, owner, lease=lease, token=token))
         reach("after-claim")
         return fence
 
@@ -247,40 +263,45 @@ class RunRepository:
         if row.parent is not None:
             row.start = stored_fork(row.parent, log.start, blobs)
         row.error = sealed_failures(failures) if failures else None
-        owner = fresh_owner()  # owned, so that no other process continues it yet
+        token = fresh_owner()  # owned, so that no other process continues it yet
         try:
-            fence = self._store.create(row, blobs, entries=entries, owner=owner, lease=_LEASE)
+            fence = self.owner.act(
+                lambda owner: self._store.create(
+                    row, blobs, entries=entries, owner=owner, lease=_LEASE, token=token
+                )
+            )
             # The run is complete here. Snapshots make it fast to load; `close` stores the census.
             for snapshot, pieces in missing_snapshots(self.runs.open(row.run_id)):
                 self._store.append(row.run_id, [snapshot], fence, blobs=pieces)
             self.close(row.run_id, fence, row.status, row.updated, failures)
         except BaseException:
             try:
-                self._take_back(row.run_id, owner)
+                self._take_back(row.run_id, token)
             except BaseException:  # another interrupt
-                self._take_back(row.run_id, owner)
+                self._take_back(row.run_id, token)
             raise
 
-    def _take_back(self, run_id: str, owner: str) -> None:
-        """Delete a run that was to be imported. An interrupt may have come at any instant: only the owner's name is
-        known. If that does not own it, the run is somebody else's, or is here and whole."""
+    def _take_back(self, run_id: str, token: str) -> None:
+        """Delete a run that was to be imported. An interrupt may have come at any instant: only the token is known. If
+        the run is not owned with it, it is somebody else's, or is here and whole."""
         try:
             known = self._store.owner(run_id)
-            if known is not None and known.name == owner:
-                self._store.claim(run_id, owner, lease=_LEASE)
+            if known is not None and known.token == token:
+                self.owner.act(lambda owner: self._store.claim(run_id, owner, lease=_LEASE, token=token))
                 self._store.delete(run_id)
         except UnknownRunError:
             pass
 
 
-_process: tuple[int, str] = (0, "")
-_owners = count(1)
-
-
-def fresh_owner() -> str:
-    """Return a unique owner name that also names the process, for messages."""
-    global _process
-    here = os.getpid()
-    if _process[0] != here:  # first use in this process, also after os.fork
-        _process = (here, os.urandom(4).hex())
-    return f"process {here} ({_process[1]}.{next(_owners)})"
+def missing_snapshots(run: StoredRun) -> Iterator[tuple[LogEntry, Blobs]]:
+    """Create the snapshots that were due after the last one and are missing."""
+    state, weight = run.snapshot(LAST, keeps=True) or (run.start(), 0)
+    since, walk = SinceSnapshot(weight), run.walk(state)
+    del state
+    next(walk)
+    for cursor, size in walk:
+        if since.add(size):
+            blobs: Blobs = {}
+            entry, weight = snapshot_entry(cursor.state(fetched=False), blobs)
+            if since.is_worth(weight):
+                yield entry, blobs

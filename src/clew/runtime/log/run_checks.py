@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clew.errors import GraphChangedError, InputError
+from clew.errors import GraphChangedError, InputError, UnknownValueError
 from clew.graph import Graph
 from clew.state import GraphState, position_of
+from clew.state.valid_values import valid_names
 
 
 def check_step(step: Any) -> None:
@@ -40,20 +41,17 @@ def checked_values(graph: Graph, values: Mapping[str, Any], what: str) -> Mappin
     if schema is None:
         return values
     for name in values:
-        schema.check_name(name, what)
+        try:
+            schema.check_name(name, what)
+        except UnknownValueError as error:
+            raise InputError(str(error)) from None
+    valid = valid_names(values)
     try:
-        return {name: schema.validate(name, value) for name, value in values.items()}
+        return {
+            name: value if name in valid else schema.validate(name, value) for name, value in values.items()
+        }
     except ValueError as error:
         raise InputError(f"{what}: {error}") from error
-
-
-def is_text(text: str) -> bool:
-    """Return whether a string can be encoded as UTF-8: a lone surrogate cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def input_values(graph: Graph, values: Any) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ If two records describe the same thing, the later one counts: a new attempt of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,13 +34,15 @@ from clew.graph import Graph
 from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.checkpoints import Checkpoint, Origin
 from clew.runtime.log.fingerprints import conflict_rule
-from clew.runtime.log.frames import check_answer, graph_at, is_interrupt
+from clew.runtime.log.frames import checked_answer, is_interrupt
 from clew.runtime.log.metrics import Measured, Totals, has_failed_inside, lifetime
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
+from clew.runtime.log.snapshots import SinceSnapshot
 from clew.runtime.log.stop_records import StopsRecord, first_stops
+from clew.runtime.log.wait_records import SignalRecord, WaitEnd, WaitRecord, finish_waits, has_open_waits
 from clew.state import GraphState, Position, assemble, position_of
-from clew.stores import RunRow
+from clew.stores import Message, RunRow
 
 
 class RunLog(msgspec.Struct):
@@ -63,8 +65,7 @@ class RunLog(msgspec.Struct):
     ] = {}  # numbers of all entries of finished items, also of earlier attempts
     resumption: int = 0  # how often the run was resumed after a failure
     due: dict[str, tuple[float, float]] = {}  # item -> time of its next attempt, and the delay before it
-    weight: int = 0  # bytes of the snapshot that the log starts from
-    since: int = 0  # bytes of the steps after it, with their blobs
+    since: SinceSnapshot | None = None  # the steps after the snapshot that the log starts from
     accepted: int = 0  # number of accepted changes
     filled: Filled = {}  # defaults of fields that were added later
     stops: Stops | None = None  # where the run stops
@@ -75,6 +76,11 @@ class RunLog(msgspec.Struct):
     ] = []  # confined and rescued, before `start`, with their order
     failed_steps: set[int] = set()  # the steps with such failures
     digests: dict[str, list[str]] = {}  # of the states of each frame, as stored
+    waits: list[WaitRecord] = []
+    wait_ends: dict[tuple[str, int], WaitEnd] = {}  # by path and number
+    signals: dict[tuple[str, int], SignalRecord] = {}  # by name and number: that no wait has taken
+    messages: Sequence[Message] = ()  # that were in the inbox
+    has_children: bool = False
 
     @property
     def questions(self) -> list[Question]:
@@ -82,9 +88,10 @@ class RunLog(msgspec.Struct):
         return list(self.asked.values())
 
     def check_answers(
-        self, single: Mapping[str, Any], answers: Mapping[str, Any], graph: Graph
+        self, single: Mapping[str, Any], answers: Mapping[str, Any], graph: Graph, *, is_json: bool = False
     ) -> dict[str, Any]:
-        """Check answers and return them by path. `single` holds the answer given without a path, if any.
+        """Check answers and return them by path. `single` holds the answer given without a path, if any. With
+        `is_json`, they are converted to the types of the values that they become.
 
         Raises:
             RunStateError: If an answer or its question is missing.
@@ -97,16 +104,16 @@ class RunLog(msgspec.Struct):
         if single and (len(asked) != 1 or answers):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):
                 raise RunStateError(
-                    f"run {run!r} asks nothing: its last answer was kept, and it has not gone on yet; "
-                    f"engine.resume({run!r}) continues with that answer"
+                    f"run {run!r} has no open question: its last answer is stored, and the run has not continued yet; "
+                    f"continue it with engine.resume({run!r})"
                 )
             if not asked and self.row.status == "completed":
                 raise RunStateError(
-                    f"run {run!r} is completed and asks nothing; to answer otherwise, change the value with "
+                    f"run {run!r} is completed and has no open question; to change an answer, change the value with "
                     f"engine.update({run!r}, ...), or start from a step before it with engine.fork({run!r}, step=...)"
                 )
             if not asked:
-                raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")
+                raise RunStateError(f"run {run!r} has no open question; resume it without an answer")
             if answers:
                 raise RunStateError(
                     f"run {run!r}: answer= and answers= were both given; give answer= for a single question, or "
@@ -120,10 +127,9 @@ class RunLog(msgspec.Struct):
         for path in given:
             if path not in asked:
                 raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {open_questions}")
-            check_answer(graph, path, given[path])
-        if (
-            self.row.status == "waiting" and asked and not given
-        ):  # otherwise its process died right after the answer
+            given[path] = checked_answer(graph, asked[path], given[path], is_json=is_json)
+        # otherwise its process died right after the answer, or it also waits for something else
+        if self.row.status == "waiting" and asked and not given and not has_open_waits(self):
             raise RunStateError(
                 f"run {run!r} waits for an answer ({open_questions}); answer with "
                 f"engine.resume({run!r}, {'answer=...' if len(asked) == 1 else 'answers={path: ...}'})"
@@ -146,7 +152,7 @@ class RunLog(msgspec.Struct):
         """Return the counters of the run so far."""
         first = self.row.parent_step
         if first is None:  # a run may start from a given state; with a snapshot, `start` is not that state
-            first = 0 if self.weight else self.start.step
+            first = 0 if self.since is not None and self.since.weight else self.start.step
         inner = [o for _, steps in self.frames.values() for step in steps for o in step.outcomes]
         known = self.outcomes()
         asking = sum(is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
@@ -265,11 +271,6 @@ class RunLog(msgspec.Struct):
                     found.setdefault(prefix + item[: item.rindex("[")], []).append(call)
         return found
 
-    def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
-        """Yield the chains of all frames with their prefixes."""
-        for prefix in self.frames:
-            yield prefix, self.inner_chain(graph_at(graph, prefix), prefix)
-
     def _nested(
         self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]
     ) -> Mapping[str, tuple[Checkpoint, ...]]:
@@ -382,9 +383,11 @@ class _Collected:
         self.retries.append(retry)
 
     def question(self, question: Question) -> None:
-        asked = self.log.asked
-        if question.path not in asked or asked[question.path].number <= question.number:
+        asked, known = self.log.asked, self.log.asked.get(question.path)
+        if known is None or known.number < question.number:
             asked[question.path] = question
+        elif known.number == question.number:  # asked again by a resumed run, at a later time
+            asked[question.path] = msgspec.structs.replace(question, time=known.time)
 
     def answer(self, answer: AnswerRecord) -> None:
         self.answers.setdefault(answer.path, {})[answer.number] = answer
@@ -405,6 +408,9 @@ class _Collected:
         log = self.log
         if stops.n >= log.stop_records:
             log.stop_records, log.stops = stops.n + 1, stops.stops
+
+    def waiting(self, record: Any) -> None:
+        record.join(self.log)
 
     def measured(self, measured: Measured) -> None:
         self.log.measured.append(measured)
@@ -441,6 +447,7 @@ class _Collected:
             is_over = item in self.done or item in log.finished
             if is_over or question.number < len(log.answers.get(path, ())):
                 del log.asked[path]
+        finish_waits(log)
         return log
 
     def _is_current(self, prefix: str, epoch: tuple[int, ...]) -> bool:
@@ -479,6 +486,7 @@ _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
     FailedStep: _Collected.failed_step,
     AcceptedChanges: _Collected.accepted,
     StopsRecord: _Collected.stops,
+    **dict.fromkeys((WaitRecord, WaitEnd, SignalRecord), _Collected.waiting),
     Measured: _Collected.measured,
     ResumeRecord: _Collected.resumed,
     CallIntent: _Collected.intent,

@@ -9,18 +9,21 @@ Errors can contain instances of registered classes. Without `classes`, none is b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 from zlib import crc32
 
 import msgspec
 
+from clew.engine.options import Status
 from clew.engine.records import Failure
 from clew.errors import DecodeError
 from clew.runtime.log.stored_errors import failure_of, plain_failure
+from clew.runtime.run_ids import checked_run_id
 from clew.state import decode, encode
-from clew.stores import RunRow
+from clew.stores import RunRow, Store
 from clew.stores.messages import damaged_row
 
-STATUSES = ("running", "waiting", "paused", "completed", "failed", "cancelled")
+STATUSES: tuple[str, ...] = get_args(Status)
 
 
 def sealed_failures(failures: Sequence[Failure]) -> bytes:
@@ -44,6 +47,11 @@ def opened_failures(sealed: bytes, *, classes: bool = False) -> tuple[Failure, .
     if not found:
         raise DecodeError("it is empty")
     return found
+
+
+def row_of(store: Store, run_id: str) -> RunRow:
+    """Return the row of a run. Raise InputError if the id is not a string."""
+    return store.row(checked_run_id(run_id))
 
 
 def opened_row(row: RunRow, *, classes: bool = False) -> RunRow:

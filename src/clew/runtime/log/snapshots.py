@@ -34,7 +34,6 @@ from clew.runtime.log.turns import Turn
 from clew.state import (
     LARGE,
     GraphState,
-    NodeExecution,
     Position,
     assemble,
     canonical,
@@ -46,9 +45,13 @@ from clew.state import (
     stored_value,
     stored_values,
 )
-from clew.state.position import STOPPED, VersionMap
+from clew.state.position import STOPPED, plain_history, plain_position, read_history
 from clew.stores import LogEntry
 
+FIRST_SNAPSHOT = 256 * 1024
+OUTWEIGH = 8
+MANY_STEPS = 1_000
+_NEVER = 1 << 62
 PIECE = 1024  # items of a list in one piece
 _FINE = 1024  # bytes of a value that a fine snapshot stores inside its body
 _FINE_PIECES = (1024, 128, 16)  # items in one piece of a fine snapshot: large ones first
@@ -56,7 +59,6 @@ _FINE_PIECES = (1024, 128, 16)  # items in one piece of a fine snapshot: large o
 _json = msgspec.json.Encoder().encode
 _FORK = b'{"parent"'
 _TURN = b"clew:turn"  # part of the digest of a turn
-_EXECUTION = NodeExecution.__slots__
 
 
 class StoredFork(msgspec.Struct, frozen=True):
@@ -80,6 +82,38 @@ class StoredFork(msgspec.Struct, frozen=True):
         if not self.versions and not decided:
             return before
         return changed_digest(before, canonical(bytes(self.set)), self.versions, *decided)
+
+
+class SinceSnapshot(msgspec.Struct):
+    """The steps since the last snapshot of a run, and whether the next one is due.
+
+    It is due when these steps outweigh the last one several times, so the snapshots take a fraction of the space of the
+    steps. Reading many small steps takes time as well: after `MANY_STEPS`, a state that is small is stored too.
+    """
+
+    weight: int = 0  # bytes of the last snapshot
+    size: int = 0  # bytes of the steps, with their blobs
+    steps: int = 0
+    most: int = MANY_STEPS
+
+    def add(self, size: int, steps: int = 1) -> bool:
+        """Count steps; return whether a snapshot may be due. `is_worth` knows, given the snapshot."""
+        self.steps = count = self.steps + steps
+        self.size = size = self.size + size
+        return count >= self.most or (size > FIRST_SNAPSHOT and size > OUTWEIGH * self.weight)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a snapshot may be due."""
+        return self.add(0, 0)
+
+    def is_worth(self, weight: int) -> bool:
+        """Return whether to store a snapshot of this weight, and begin to count again."""
+        if self.size <= max(FIRST_SNAPSHOT, OUTWEIGH * self.weight) and OUTWEIGH * weight > self.size:
+            self.most = _NEVER
+            return False
+        self.weight, self.size, self.steps, self.most = weight, 0, 0, MANY_STEPS
+        return True
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -192,38 +226,14 @@ def _stored_state(
 
 def _rest(state: GraphState) -> dict[str, Any]:
     """Return the parts of a state other than values, without those that equal an empty state."""
-    position = located(state)
     rest: dict[str, Any] = {
         "versions": {name: version for name, version in state.versions.items() if version},
         "decisions": dict(state.gate_decisions),
         "terminated": state.has_chosen_end,
-        "history": [
-            [_plain(getattr(run, name)) for name in _EXECUTION] for run in state.node_history.values()
-        ],
-        "position": {
-            name: _plain(value)
-            for name in Position.__struct_fields__
-            if (value := getattr(position, name)) != _NOWHERE[name]
-        },
+        "history": plain_history(state.node_history),
+        "position": plain_position(located(state)),
     }
     return {name: value for name, value in rest.items() if value}
-
-
-_NOWHERE = {name: getattr(Position(), name) for name in Position.__struct_fields__}
-
-
-def _plain(field: Any) -> Any:
-    """Return a field of the position with plain dicts for mappings, also for payloads."""
-    if not isinstance(field, Mapping):
-        return field
-    return {
-        name: tuple(map(_plain_pending, part)) if isinstance(part, tuple) else part
-        for name, part in field.items()
-    }
-
-
-def _plain_pending(pending: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(dict(part) if isinstance(part, Mapping) else part for part in pending)
 
 
 def _pieces(name: str, value: list[Any], blobs: Blobs, is_fine: bool) -> list[str]:
@@ -388,19 +398,12 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
 
 def _assembled(values: dict[str, Any], rest: dict[str, Any], digest: str) -> GraphState:
     versions = rest.get("versions", {})
-    history = (NodeExecution(*run) for run in rest.get("history", ()))
     state = assemble(
         values=values,
         versions={name: versions.get(name, 0) for name in values},
         decisions=rest.get("decisions", {}),
         terminated=rest.get("terminated", False),
         position=Position(**rest.get("position", {})),
-        history={run.node_name: _fixed(run) for run in history},
+        history=read_history(rest.get("history", ())),
     )
     return state.with_digest(digest)
-
-
-def _fixed(run: NodeExecution) -> NodeExecution:
-    object.__setattr__(run, "input_versions", VersionMap(run.input_versions))
-    object.__setattr__(run, "output_versions", VersionMap(run.output_versions))
-    return run

@@ -9,7 +9,7 @@ final state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -46,6 +46,25 @@ class StateCursor:
         self.step = start.step
         self._began = position_of(start).began
         self.digest = start.digest
+        self.done: Step | None = None  # the last step
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The current values, to read at once; large ones may be `Kept`. A reference to a list keeps it from growing in
+        place."""
+        return self._start.values if self._view is None and self._start is not None else self._working.values
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The current versions, to read at once."""
+        return (
+            self._start.versions if self._view is None and self._start is not None else self._working.versions
+        )
+
+    @property
+    def _working(self) -> WorkingState:
+        assert self._view is not None
+        return self._view
 
     def add(self, step: Step, digest: str) -> None:
         """Apply the next step; `digest` is that of the state after it."""
@@ -60,6 +79,7 @@ class StateCursor:
             self._history[execution.node_name] = execution
         self.digest = digest
         self.step = step.number
+        self.done = step
 
     def _with_reduced(self, view: WorkingState, step: Step) -> Step:
         """Fetch the large values that reducers of this step use."""
@@ -82,6 +102,13 @@ class StateCursor:
             for outcome in step.outcomes
         )
         return replace(step, outcomes=tuple(outcomes))
+
+    def view(self) -> GraphState:
+        """Return the current state; the cursor can move on, and copies its lists then. Large values may be `Kept`."""
+        state = self.state(fetched=False)
+        if self._view is not None:
+            self._history = dict(self._history)  # the state has the other one
+        return state
 
     def state(self, *, fetched: bool = True) -> GraphState:
         """Return the current state; call `add` no more after that. Without `fetched`, large values may be `Kept`."""

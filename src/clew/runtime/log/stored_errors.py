@@ -12,7 +12,9 @@ Decoding runs no code of a class and imports nothing. There are two ways to deco
 - **For handling** (`to_handle`), for a node whose recorded call raised. The error has its original class if this
   process has imported it, so that the same ``except`` clauses catch it. It is built with the nearest builtin base,
   without ``__new__`` and ``__init__`` of the class, and attributes are set directly. If a part could not be stored, it
-  is a stand-in derived from its class.
+  is a stand-in derived from its class, and reading that part is an error that says so. Pydantic's ``ValidationError``
+  has its own form (``validation_errors``). A class inside a function has no name to look up, so a stand-in derives from
+  the nearest base that has one.
 
 Names in stored data are only looked up among imported classes, and have to be exception classes.
 """
@@ -20,8 +22,7 @@ Names in stored data are only looked up among imported classes, and have to be e
 from __future__ import annotations
 
 import builtins
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any
 
@@ -39,9 +40,13 @@ from clew.error_text import (
     set_native,
 )
 from clew.errors import ClewError
+from clew.module_names import loaded_module
+from clew.runtime.log.validation_errors import KIND as VALIDATION_ERROR
+from clew.runtime.log.validation_errors import error_of_problems, plain_problems
 from clew.state import encode
 
 _DEEP = 16  # depth of causes, groups and errors in errors that are stored with their content
+_FRAMES = 100  # innermost calls of a traceback that are stored; each child of a child passes a longer one on
 
 
 class RecordedError(ClewError):
@@ -66,6 +71,8 @@ def plain_failure(failure: Failure) -> dict[str, Any]:
         at["refused"] = failure.refused
     if failure.rescued:
         at["rescued"] = True
+    if failure.started:
+        at["started"], at["duration"] = failure.started, failure.duration
     return {**plain_error(failure.error), "at": at}
 
 
@@ -94,6 +101,9 @@ def _plain(error: BaseException, around: tuple[BaseException, ...]) -> dict[str,
         plain["group"] = [encodable(said), [_plain(each, inside) for each in members]]
     if not issubclass(type(error), RecordedError):
         _add_content(plain, error, inside)
+    problems = plain_problems(error, lambda each: _plain(each, inside), _is_storable)
+    if problems is not None:
+        plain["problems"] = problems
     notes = [note for note in notes_of(error) if not is_link_note(note)]
     if notes:
         plain["notes"] = notes
@@ -104,14 +114,14 @@ def _plain(error: BaseException, around: tuple[BaseException, ...]) -> dict[str,
     if traceback is not None:
         from traceback import format_tb
 
-        plain["traceback"] = encodable(safely(lambda: "".join(format_tb(traceback)), ""))
+        plain["traceback"] = encodable(safely(lambda: "".join(format_tb(traceback, limit=-_FRAMES)), ""))
     return plain
 
 
 def _add_content(plain: dict[str, Any], error: BaseException, inside: tuple[BaseException, ...]) -> None:
     """Add the arguments and attributes of an error, the errors among them, and its base classes."""
     cls = type(error)
-    args, attributes, within, is_whole = _made_of(error)
+    args, attributes, within, lost = _made_of(error)
     # an argument may be an array, which cannot be compared
     is_message = args is not None and len(args) == 1 and type(args[0]) is str and args[0] == plain["message"]
     if not is_message:
@@ -120,8 +130,8 @@ def _add_content(plain: dict[str, Any], error: BaseException, inside: tuple[Base
         plain["attributes"] = attributes
     if within:
         plain["within"] = {name: _plain(each, inside) for name, each in within.items()}
-    if not is_whole:
-        plain["partial"] = True
+    if lost:
+        plain["lost"] = lost
     bases = [kind_of(each) for each in bases_of(cls)[1:-1] if each not in _COMMON]
     if bases:
         plain["bases"] = bases
@@ -129,15 +139,15 @@ def _add_content(plain: dict[str, Any], error: BaseException, inside: tuple[Base
 
 def _made_of(
     error: BaseException,
-) -> tuple[list[Any] | None, dict[str, Any], dict[str, BaseException], bool]:
+) -> tuple[list[Any] | None, dict[str, Any], dict[str, BaseException], list[str]]:
     """Return the arguments of an error (None if they cannot be stored), its attributes, the errors among both by
-    place or name, and whether that is complete."""
+    place or name, and the names of what cannot be stored."""
     made = safely(lambda: _native(type(error)).__reduce__(error), None)
     args = list(made[1]) if isinstance(made, tuple) else list(native(error, "args"))
     state = {**attributes_of(error), **dict(_slots(error))}
     attributes: dict[str, Any] = {}
     within: dict[str, BaseException] = {}
-    is_whole = _MARK not in _namespace(type(error))
+    lost: list[str] = list(_namespace(type(error)).get(_MARK, ()))
     for name, value in state.items():
         if name in ("__notes__", LINK) or not isinstance(name, str):
             continue
@@ -145,16 +155,16 @@ def _made_of(
             within[name] = value
         elif _is_storable(value) and _is_storable(name):
             attributes[name] = value
-        else:
-            is_whole = False
+        elif name not in lost:
+            lost.append(encodable(name))
     if issubclass(type(error), BaseExceptionGroup):
-        return [], attributes, within, is_whole  # its arguments are stored as its members
+        return [], attributes, within, lost  # its arguments are stored as its members
     for place, value in enumerate(args):
         if _is_error(value):
             within[str(place)], args[place] = value, None
     if not _is_storable(args):
-        return None, attributes, within, False
-    return args, attributes, within, is_whole
+        return None, attributes, within, [*lost, "args"]
+    return args, attributes, within, lost
 
 
 def _slots(error: BaseException) -> Iterator[tuple[str, Any]]:
@@ -177,7 +187,9 @@ def _is_storable(value: Any) -> bool:
 
 
 _NOTHING = object()
-_MARK = "_clew_stand_in"  # marks a class that was made for a stored error
+_MARK = (
+    "_clew_stand_in"  # marks a class that was made for a stored error: the names of what could not be stored
+)
 _COMMON = (Exception, BaseException)
 _NATIVE = {cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)}
 _GROUP_MESSAGE: Any = vars(BaseExceptionGroup)["message"]
@@ -210,6 +222,7 @@ def failure_of(plain: Mapping[str, Any]) -> Failure:
         tuple(around),
         at.get("refused", ""),
         at.get("rescued") is True,
+        *(number if isinstance(number := at.get(name), float) else 0.0 for name in ("started", "duration")),
     )
 
 
@@ -228,11 +241,13 @@ def error_of(plain: Mapping[str, Any], *, to_handle: bool = False) -> Exception:
         args = [said, [error_of(each, to_handle=to_handle) for each in members]]
     error = None
     cls = _class_of(kind)
-    is_whole = args is not None and not plain.get("partial", False)
-    if cls is not None and is_whole and (to_handle or _is_ours(cls)):
+    lost = [name for name in plain.get("lost", ()) if type(name) is str]
+    if to_handle and kind == VALIDATION_ERROR and "problems" in plain:
+        error = error_of_problems(plain["problems"], lambda each: error_of(each, to_handle=True))
+    elif cls is not None and args is not None and not lost and (to_handle or _is_ours(cls)):
         error = _built(cls, args, attributes)
     if error is None:
-        error = _stand_in(kind, message, [kind, *plain.get("bases", ())], args, attributes, to_handle)
+        error = _stand_in(kind, message, [kind, *plain.get("bases", ())], args, attributes, lost, to_handle)
     notes = [note for note in plain.get("notes", ()) if type(note) is str]
     if notes:
         attributes_of(error)["__notes__"] = notes
@@ -246,7 +261,7 @@ def _class_of(kind: Any) -> type[Exception] | None:
     if type(kind) is not str:
         return None
     module, _, name = kind.partition(":")
-    found: Any = sys.modules.get(module)
+    found: Any = loaded_module(module)
     for part in name.split("."):
         names = _namespace(found)
         found = names.get(part) if part in names else None
@@ -304,6 +319,7 @@ def _stand_in(
     bases: Sequence[Any],
     args: Any,
     attributes: Mapping[str, Any],
+    lost: Sequence[str],
     to_handle: bool,
 ) -> Exception:
     """Build an error that the handlers of the original error catch, with the same message."""
@@ -315,7 +331,14 @@ def _stand_in(
         known += [Exception] if _may_be_a_name(kind) else []
     for cls in known:
         module, _, name = kind.partition(":")
-        body = {"__module__": module, "__qualname__": name, "__str__": lambda self: message, _MARK: True}
+        body = {
+            "__module__": module,
+            "__qualname__": name,
+            "__str__": lambda self: message,
+            _MARK: tuple(lost),
+        }
+        if lost:
+            body["__getattr__"] = _missing(name, lost)
         try:
             made: type[Exception] = type(name.rpartition(".")[2], (cls,), body)
             below = _native(made)
@@ -331,6 +354,21 @@ def _stand_in(
         if issubclass(type(error), Exception):
             return error  # type: ignore[no-any-return]
     return RecordedError(kind, message)
+
+
+def _missing(name: str, lost: Sequence[str]) -> Callable[[Any, str], Any]:
+    """Return the ``__getattr__`` of a stand-in, which says what is missing."""
+
+    def missing(self: Any, wanted: str) -> Any:
+        raise AttributeError(
+            f"{name!r} object has no attribute {wanted!r}; it was read from a store, and these parts of the original"
+            f" could not be stored: {', '.join(lost)}; catch the error inside the recorded call, and raise or return"
+            " what the node reads",
+            name=wanted,
+            obj=self,
+        )
+
+    return missing
 
 
 def _may_be_a_name(kind: str) -> bool:

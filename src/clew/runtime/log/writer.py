@@ -5,8 +5,8 @@ with a bounded delay. Before a call to the outside world everything is written, 
 be lost. This includes the run itself, which may have been created without waiting for the disk (`owes`). ``exit``
 everything is written at the end in one append, followed by the snapshots that were due on the way.
 
-The writer adds a snapshot of the whole state when the updates since the last one are several times larger than it.
-So loading a state reads a bounded multiple of its size, and snapshots take a fraction of the space of the updates.
+The writer adds a snapshot of the whole state when the steps since the last one outweigh it (`SinceSnapshot`). So
+loading a state reads a bounded multiple of its size, and at most about a thousand steps if it is small.
 
 If the store can defer syncs, the last appends of a run do not wait for the disk; the update that ends the run does.
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
+from time import perf_counter
 from typing import Any, Literal
 
 import msgspec
@@ -38,19 +39,19 @@ from clew.runtime.log.records import (
     MOST_PUBLISHED,
     PUBLISHED,
     QUESTION,
+    SIGNAL,
     PublishedData,
     is_own_step,
     with_epoch,
 )
-from clew.runtime.log.snapshots import snapshot_entry
+from clew.runtime.log.snapshots import SinceSnapshot, snapshot_entry
+from clew.runtime.log.wait_records import WaitEnd
 from clew.state import GraphState, fingerprint
 from clew.stores import LogEntry, Statement, Store, WouldWait
 
 Durability = Literal["sync", "async", "exit"]
 _TOGETHER = 64  # steps that are handed to the background writer together, because each hand-over costs time
 LONG = 0.01  # seconds after which a step is handed over even if the batch is not full
-FIRST_SNAPSHOT = 256 * 1024
-OUTWEIGH = 8
 
 NO_BLOBS: Mapping[str, bytes] = {}
 
@@ -64,6 +65,26 @@ class _Elsewhere:
 
 Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
+
+
+class _Measured:
+    """A store whose appends are measured."""
+
+    def __init__(self, store: Any, report: Callable[[float], None]) -> None:
+        self._store = store
+        self._report = report
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def at_once(self) -> Any:
+        prompt = self._store.at_once()
+        return None if prompt is None else _Measured(prompt, self._report)
+
+    def append(self, *args: Any, **kwargs: Any) -> None:
+        began = perf_counter()
+        self._store.append(*args, **kwargs)
+        self._report(perf_counter() - began)
 
 
 class LogWriter:
@@ -88,8 +109,7 @@ class LogWriter:
         durability: Durability = "sync",
         snapshot: Callable[[], GraphState] | None = None,
         snapshots: Callable[[], Iterable[tuple[LogEntry, Blobs]]] | None = None,
-        weight: int = 0,
-        since: int = 0,
+        since: SinceSnapshot | None = None,
         finished: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
         owes: bool = False,
         asked: Mapping[str, Question] | None = None,
@@ -106,8 +126,7 @@ class LogWriter:
         self._durability = durability
         self._snapshot = snapshot
         self._snapshots = snapshots  # creates the snapshots that the store lacks
-        self._since = since  # bytes of steps since the last snapshot, with their blobs
-        self._weight = weight  # bytes of the last snapshot
+        self._since = since or SinceSnapshot()
         self._finished = dict(
             finished or {}
         )  # numbers of the entries of finished items without a committed step
@@ -115,6 +134,12 @@ class LogWriter:
         self._late: list[Work] = []
         if owes:
             self._background = BackgroundWriter(self._append, self._settle)
+
+    def measure(self, report: Callable[[float], None]) -> None:
+        """Report the seconds that each append to the store takes, from the thread that makes it."""
+        measured: Any = _Measured(self._store, report)
+        self._first = measured if self._first is self._store else self._first
+        self._store = measured
 
     @property
     def often(self) -> int:
@@ -169,7 +194,8 @@ class LogWriter:
         """Write records in order, with the blobs that they refer to."""
         encoder = self._encoder
         with self._lock:
-            self._raise()
+            if self._failure is not None:
+                self._raise()
             if blobs:
                 encoder.blobs.update(blobs)
             try:
@@ -196,7 +222,7 @@ class LogWriter:
         background = self._background
         if encoder.blobs or self._durability != "sync" or not (background is None or background.is_idle):
             blobs, encoder.blobs = encoder.blobs, {}
-            self._since += sum(map(len, blobs.values()))
+            self._since.add(sum(map(len, blobs.values())), 0)
             self._dispatch(([entry], (), blobs, ()))
         else:
             reach("before-append")
@@ -205,8 +231,7 @@ class LogWriter:
             except WouldWait:
                 self._background_writer().queue(([entry], (), {}, ()))
             reach("after-append")
-        self._since += len(entry.body)
-        if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
+        if self._since.add(len(entry.body)):
             self._write_snapshot()
 
     def _write(self, encoder: EntryEncoder, records: Sequence[Any]) -> None:
@@ -238,7 +263,9 @@ class LogWriter:
                     continue  # its node gets the error; no other record depends on it
                 self._failure = error
                 break  # the records before it are written
-            if type(record) is PublishedData:
+            if type(record) is WaitEnd and record.signal:
+                drop.append((SIGNAL.name, record.name, record.signal))
+            elif type(record) is PublishedData:
                 drop.append((PUBLISHED.name, "", record.n - MOST_PUBLISHED))
             elif type(record) is Question:
                 self._replace_question(encoder, record, entries[-1])
@@ -249,10 +276,10 @@ class LogWriter:
             self._dispatch((entries, drop, blobs, statements))
         steps = [len(entry.body) for entry in entries if is_own_step(entry)]
         if steps:
-            self._since += sum(steps) + sum(map(len, blobs.values()))
+            self._since.add(sum(steps) + sum(map(len, blobs.values())), len(steps))
         if rejected is not None:
             raise rejected
-        if self._is_due():
+        if self._since.is_due:
             self._write_snapshot()
 
     def _replace_question(self, encoder: EntryEncoder, question: Question, entry: LogEntry) -> None:
@@ -268,9 +295,6 @@ class LogWriter:
         ):
             self._dispatch(([], [entry.name], {}, ()))
         self._asked[question.path] = question
-
-    def _is_due(self) -> bool:
-        return self._since > max(FIRST_SNAPSHOT, OUTWEIGH * self._weight)
 
     def _detached(self, record: Any) -> list[Statement]:
         """Remove the statements attached to the items whose outcomes are in a record; return those of successes."""
@@ -387,7 +411,8 @@ class LogWriter:
         if self._owes_snapshot:
             self._owes_snapshot = False
             try:
-                self._append(self._next_snapshot())
+                if (work := self._next_snapshot()) is not None:
+                    self._append(work)
             except BaseException as error:
                 self.fail(error)
                 raise
@@ -403,6 +428,11 @@ class LogWriter:
         if self._background is not None:
             self._background.close()
 
+    def disown(self, error: BaseException) -> None:
+        """Reject all further writes in a forked process, which has none of the threads."""
+        self._lock, self._failure = Lock(), error
+        self._background, self._late = None, []
+
     def close(self, *, at_once: bool = False) -> None:
         """Write everything that is left, and end the background writer."""
         if at_once and (self._late or not self.is_settled):
@@ -415,7 +445,7 @@ class LogWriter:
         if late and (self._failure is None or isinstance(self._failure, EncodeError)):
             for work in batches(late):
                 self._append(work)
-            if self._durability == "exit" and self._is_due() and self._snapshots is not None:
+            if self._durability == "exit" and self._since.is_due and self._snapshots is not None:
                 for entry, blobs in self._snapshots():
                     self._append(([entry], (), blobs, ()))
         self._is_closing = False
@@ -429,13 +459,14 @@ class LogWriter:
             return
         self.barrier()
         work = self._next_snapshot()
+        if work is None:
+            return
         reach("before-snapshot")
         self._dispatch(work)
         reach("after-snapshot")
 
-    def _next_snapshot(self) -> Work:
+    def _next_snapshot(self) -> Work | None:
         assert self._snapshot is not None
         blobs: Blobs = {}
-        entry, self._weight = snapshot_entry(self._snapshot(), blobs)
-        self._since = 0
-        return [entry], (), blobs, ()
+        entry, weight = snapshot_entry(self._snapshot(), blobs)
+        return ([entry], (), blobs, ()) if self._since.is_worth(weight) else None

@@ -17,10 +17,11 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
+from clew.engine.options import Status
 from clew.errors import CheckpointError
 from clew.stores import LogEntry
 
@@ -51,7 +52,7 @@ class RunForm(msgspec.Struct, forbid_unknown_fields=True):
     format: int
     graph: str
     target: str
-    status: Literal["running", "waiting", "paused", "completed", "failed", "cancelled"]
+    status: Status
     created: float
     updated: float
     parent: str | None
@@ -70,6 +71,7 @@ class RunForm(msgspec.Struct, forbid_unknown_fields=True):
     latest: bool
     open_ios: list[Json]
     digest: str
+    attributes: dict[str, str] = {}
     place: str = ""  # of a child
     children: list[Json] = []  # the documents of its children
 

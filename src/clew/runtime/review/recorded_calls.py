@@ -21,8 +21,10 @@ from clew.runtime.calls.children import CHILD, given_to
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, is_async, now
 from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.waiting import WaitRequest, outcome_of
 from clew.runtime.log.call_records import RecordedCall, Request, digest_of_values
 from clew.runtime.log.run_log import RunLog
+from clew.runtime.log.wait_records import WaitEnd, WaitRecord
 from clew.runtime.result import RunResult
 from clew.runtime.review.replay_report import Divergence, Kind
 from clew.runtime.review.value_diff import difference
@@ -77,7 +79,8 @@ class RecordedCallSource:
         if not known:
             question = self._asked.get(item.path)
             if question is not None and question.position.startswith(f"{at}."):
-                raise Asking(question.question)  # the call ended with this question, so it has no recording
+                # the call ended with this question, so it has no recording
+                raise scope.unwind(Asking(question.question))
             if is_async(fn):
                 return self._open(where)
             raise self._missing(where)
@@ -93,6 +96,10 @@ class RecordedCallSource:
             diff = difference(_readable(found.request), _readable((args, kwargs)))
         self.mismatches.append(("call", message, diff))
         raise ReplayMismatchError(f"{message}\n{diff}" if diff else message)
+
+    def missing_wait(self, item: Item, name: str) -> ReplayMissingError:
+        """Return the error of a node that waits for a signal that it did not wait for when recorded."""
+        return self._missing(f"node {item.node.name!r} at {item.path}, wait for {name!r}")
 
     def _missing(self, where: str) -> ReplayMissingError:
         message = f"{where} was never recorded; it is new, or the node took a different path"
@@ -132,6 +139,41 @@ class ReplayHost(Host):
         self._recordings = recordings
         self._asked = log.asked
         self._children = children
+        self._ends = log.wait_ends
+        self._waits: dict[tuple[str, str], list[WaitRecord]] = {}
+        for wait in sorted(log.waits, key=lambda wait: wait.n):
+            self._waits.setdefault((wait.path, wait.position), []).append(wait)
+
+    def wait(self, item: Item, attempt: int, request: WaitRequest, scope: Scope) -> Any:
+        """Return the recorded end of a wait; do not wait."""
+        value = self._waited(item, attempt, request)
+        return _settled(value) if item.node.mode in ("async", "async_generator") else value
+
+    def ask(self, item: Item, attempt: int, request: WaitRequest) -> WaitEnd | None:
+        """Return the recorded end of a question that nobody answered in time."""
+        return self._end_of(item, attempt, request)
+
+    def has_slept(self, item: Item, attempt: int, position: str) -> bool:
+        """Return whether the recorded run has slept here, so that any number of seconds is fine."""
+        return any(wait.reason == "sleep" for wait in self._waits.get((item.path, position), ()))
+
+    def _waited(self, item: Item, attempt: int, request: WaitRequest) -> Any:
+        if request.reason == "sleep":
+            return None
+        end = self._end_of(item, attempt, request)
+        if end is None:
+            raise self._recordings.missing_wait(item, request.name)
+        return outcome_of(request, end, item)
+
+    def _end_of(self, item: Item, attempt: int, request: WaitRequest) -> WaitEnd | None:
+        key, last = (item.path, request.position), None
+        for wait in self._waits.get(key, ()):
+            end = self._ends.get((wait.path, wait.n))
+            if end is None or end.how == "left" or wait.wanted[:2] != request.wanted[:2]:
+                continue
+            if end.how != "late" or (wait.attempt, wait.epoch) == (attempt, item.frame.epoch):
+                last = end
+        return last
 
     def run_child(
         self, item: Item, attempt: int, scope: Scope, graph: Graph, values: Any, key: str | None
@@ -164,7 +206,7 @@ class ReplayHost(Host):
         recorded = self._recordings.recorded(item, attempt, scope)
         if recorded is None and asked:
             self._replay(place, self._children.find(self.run_id, place), graph)
-            raise Asking(asked[0].question, asked[0].path.removeprefix(item.path))
+            raise scope.unwind(Asking(asked[0].question, asked[0].path.removeprefix(item.path)))
         request: tuple[Any, ...] = (graph.name or "", "", given, key)
         if recorded is not None and recorded.name == CHILD:
             self._compare(item, place, recorded, given)
@@ -219,6 +261,10 @@ def _never() -> None:
 
 async def _anever() -> None:
     """Stand for an async function that a replay does not call."""
+
+
+async def _settled(value: Any) -> Any:
+    return value
 
 
 def _readable(request: Request) -> dict[str, Any]:

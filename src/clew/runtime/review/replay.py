@@ -8,7 +8,8 @@ listed.
 
 A failed item is called as its last attempt, and has to fail with the same error. Errors that cannot be reproduced are
 not checked: timeouts, ambiguous calls, values that could not be stored, and inputs that changed while the node ran. An
-item whose update a reducer rejected has to return. Of a rescued item, neither the node nor its rescue is called.
+item whose update a reducer rejected has to return. Of a rescued item, neither the node nor its rescue is called. If the
+rescue failed, both are called, and the rescue has to fail with the same error.
 
 Custom reducers are not called, because steps contain their results. A changed reducer is a difference by itself.
 
@@ -29,12 +30,13 @@ from typing import Any
 import msgspec
 
 from clew.display import brief
+from clew.engine.failed_attempts import can_be_rescued
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.outcomes import read
 from clew.engine.program import Program
-from clew.engine.records import FinishedItem, Outcome, Question, Start, Step
+from clew.engine.records import Failure, FinishedItem, Outcome, Question, Start, Step
 from clew.error_text import message_of, type_name
 from clew.errors import (
     AmbiguousCallError,
@@ -96,7 +98,7 @@ class Replayer:
             seed=log.row.seed,
             max_steps=settings.max_steps + position_of(log.start).began,
             on_error="continue",  # a recorded failure is adopted like any outcome
-            on_conflict=log.on_conflict,  # type: ignore[arg-type]
+            on_conflict=log.on_conflict,
             edits=log.edits,
         )
         prior_work = PriorWork(log.rescued(), log.answers, attempts=log.attempts, retraced=self._steps)
@@ -205,14 +207,15 @@ class Replayer:
         """Check that a failed item fails with the same error. If its update was rejected, it has to return."""
         if issubclass(type(error), _NOT_AGAIN) or not self._may_be_called(item):
             return
-        ended, view = self._call(item), item.batch.working_state
-        now: Exception | None = ended.error
-        if now is None and ended.asking is None:
-            try:
-                read(view.program, item.node, ended.value, view)
-            except ClewError as invalid:
-                now = invalid
-        was = _error_text(error)
+        was, node = _error_text(error), item.node
+        ended, now = self._failed_call(item)
+        if node.rescuer is not None and not is_rejected and not self._recordings.mismatches:
+            if now is None and node.policy.timeout is not None:
+                return  # the rescue may have followed a timeout
+            if now is not None and can_be_rescued(now) and _error_text(now) != was:
+                item.node, item.failures = node.rescuer, (Failure(now),)
+                ended, now = self._failed_call(item)
+                item.node = node
         if found := self._call_mismatches(item):
             yield from found
         elif ended.asking is not None:
@@ -226,6 +229,16 @@ class Replayer:
             yield _at(item, "error", f"it raised {was} when recorded, but returns now")
         elif _error_text(now) != was:
             yield _at(item, "error", "it raises a different error", difference(was, _error_text(now)))
+
+    def _failed_call(self, item: Item) -> tuple[_CallResult, Exception | None]:
+        """Call an item; return the result, and the error with which it fails: that of its value, if it is invalid."""
+        ended, view = self._call(item), item.batch.working_state
+        if ended.error is None and ended.asking is None:
+            try:
+                read(view.program, item.node, ended.value, view)
+            except ClewError as invalid:
+                return ended, invalid
+        return ended, ended.error
 
     def _compare(self, item: Item, recorded: Outcome, update: Any, decision: Any) -> Iterator[Divergence]:
         if not same(dict(recorded.update), update):
@@ -310,13 +323,15 @@ class Replayer:
     def _absent(self, stuck_at: int | None) -> Iterator[Divergence]:
         """Yield the items that ran when recorded, but do not now.
 
-        Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored.
+        Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored. So is
+        the work in subgraph items that a person has ended by hand: the step by hand is repeated as it is.
         """
         last = self._log.start.step + len(self._log.steps)
         failed = [path for path, each in self._outcomes.items() if each.error is not None or each.rescued]
         around = [path for failure in self._failed.values() for path in failure.around]
+        made = [f"{prefix}{each.node}#{each.visit}" for prefix, each in self._made_by_hand()]
         over = tuple(
-            f"{path}{end}" for path in (*self._broken, *self._failed, *around, *failed) for end in "/["
+            f"{path}{end}" for path in (*self._broken, *self._failed, *around, *failed, *made) for end in "/["
         )
         for path, outcome in self._outcomes.items():
             step = self._step_of(path)
@@ -330,6 +345,11 @@ class Replayer:
             if not is_known and not begun and (stuck_at is None or failure.step <= stuck_at):
                 message = "it failed when recorded, but does not run now"
                 yield Divergence("absent", failure.step, path, failure.node, message)
+
+    def _made_by_hand(self) -> Iterator[tuple[str, Outcome]]:
+        """Yield the outcomes by hand of nodes, with the prefixes of their frames."""
+        for (prefix, _), step in self._log.edits.items():
+            yield from ((prefix, each) for each in step.outcomes if each.by_hand and each.node)
 
     def _step_of(self, path: str) -> int:
         """Return the step of the run that contains an item or its enclosing item."""

@@ -2,7 +2,7 @@
 
 Rules:
 
-- Running, waiting and paused runs are kept unless `status` selects them. A run that a live process owns is always kept.
+- Runs that have not ended are kept unless `status` selects them. A run that a live process owns is always kept.
 - The head of a thread is always kept: a thread neither moves back nor ends.
 - The parent of a fork is kept as long as the fork exists. A turn of a thread does not keep the turns before it: the
   oldest turn that is kept gets a full initial state instead of a parent (`detach`).
@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
+from clew.engine.options import OPEN
 from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
-from clew.runtime.log.repository import fresh_owner
+from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.run_rows import STATUSES
 from clew.runtime.log.snapshots import begins_turn
 from clew.stores import RunRow, Store
 
-_ACTIVE = ("running", "waiting", "paused")
 _LEASE = 30.0
 
 
@@ -49,8 +49,7 @@ def prune(
     candidates = [
         row
         for row in rows
-        if row.child_of is None
-        and (row.status == status if status is not None else row.status not in _ACTIVE)
+        if row.child_of is None and (row.status == status if status is not None else row.status not in OPEN)
     ]
     if keep is not None:
         candidates = candidates[: max(len(candidates) - keep, 0)]
@@ -71,13 +70,22 @@ def prune(
     chosen = [row.run_id for row in rows if row.run_id in going]
     if dry_run:
         return chosen
+    owner = fresh_owner()
+    try:
+        gone = _deleted(store, chosen, delete or (lambda run_id: _delete(store, run_id, owner)))
+    finally:
+        if store.encodes and delete is None:
+            with suppress(ClewError):
+                store.retire(owner)
+    return [run_id for run_id in chosen if run_id in gone]
+
+
+def _deleted(store: Store, chosen: Sequence[str], delete: Callable[[str], None]) -> set[str]:
+    """Delete runs, the newest first; return those that could be deleted."""
     gone: set[str] = set()
     for run_id in reversed(chosen):
         try:
-            if delete is not None:
-                delete(run_id)
-            else:
-                _delete(store, run_id)
+            delete(run_id)
         except RunError:
             continue  # another process deleted or claimed it
         except StoreError:
@@ -87,7 +95,7 @@ def prune(
                 continue  # it was forked in the meantime
             raise
         gone.add(run_id)
-    return [run_id for run_id in chosen if run_id in gone]
+    return gone
 
 
 def _is_detached(row: RunRow, detach: Callable[[RunRow], None], *, dry_run: bool) -> bool:
@@ -110,9 +118,9 @@ def _roots(rows: Sequence[RunRow]) -> dict[str, str]:
     return roots
 
 
-def _delete(store: Store, run_id: str) -> None:
+def _delete(store: Store, run_id: str, owner: str) -> None:
     """Claim a run, so that no other process can use it, and delete it."""
-    fence = store.claim(run_id, fresh_owner(), lease=_LEASE) if store.encodes else 0
+    fence = store.claim(run_id, owner, lease=_LEASE) if store.encodes else 0
     try:
         store.delete(run_id)
     except BaseException:
@@ -139,7 +147,7 @@ def _check(keep: int | None, older_than: float | None, status: str | None) -> No
 
 
 def _is_owned(store: Store, row: RunRow) -> bool:
-    if row.status not in _ACTIVE or not store.encodes:
+    if row.status not in OPEN or not store.encodes:
         return False
     try:
         owner = store.owner(row.run_id)

@@ -139,11 +139,23 @@ class RunDiff(msgspec.Struct, frozen=True):
         return f"in step {first.step} (compared {origin})"
 
 
+def _known(log_of: Callable[[str], RunLog], known: dict[str, RunLog]) -> Callable[[str], RunLog]:
+    """Read each log once: reading it again would read its large values again."""
+
+    def find(run_id: str) -> RunLog:
+        if run_id not in known:
+            known[run_id] = log_of(run_id)
+        return known[run_id]
+
+    return find
+
+
 def compare(
     a: str, b: str, log_of: Callable[[str], RunLog], state_of: Callable[[str, int | None], GraphState]
 ) -> RunDiff:
     """Compare two runs."""
     logs = log_of(a), log_of(b)
+    log_of = _known(log_of, dict(zip((a, b), logs, strict=True)))
     common, since = _common_run(logs, log_of)
     lineages = [lineage_of(log, log_of) for log in logs]
     after = [[step for step in lineage.steps if step.number > since] for lineage in lineages]

@@ -84,6 +84,8 @@ def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = Fa
     extra["entries"] = [entry_json(entry) for entry in entries]
     extra |= blobs_json(blobs)
     extra["latest"] = latest
+    if row.attributes:
+        extra["attributes"] = dict(row.attributes)
     if row.child_of is not None:
         extra["place"] = row.place
     inside = [export_run(store, child.run_id, on_conflict, latest=latest) for child in store.rows(of=run_id)]
@@ -211,6 +213,7 @@ def _opened(form: Document) -> tuple[RunRow, list[Json]]:
         description=sha256(extra.description.encode()).hexdigest(),
         seed=int(extra.seed),
         codes=extra.codes,
+        attributes=extra.attributes,
         failures=tuple(failure_of(plain) for plain in failures),
         **{name: getattr(extra, name) for name in _ROW},
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from clew.state.libraries import arrow_values, numpy_values, pandas_values, polars_values
+from clew.state.libraries import arrow_values, numpy_values, pandas_values, polars_values, pydantic_values
 
 
 class MissingLibraryError(Exception):
@@ -115,7 +115,7 @@ def _brief_arrow(array: Any) -> str:
 
 
 _N, _D, _L, _A = ("numpy",), ("pandas", "pyarrow"), ("polars",), ("pyarrow",)
-_PD, _PL, _PA = pandas_values, polars_values, arrow_values
+_PD, _PL, _PA, _PY = pandas_values, polars_values, arrow_values, pydantic_values
 _FORMATS = (
     Format(
         "npy",
@@ -183,6 +183,7 @@ _FORMATS = (
         _PA.read_chunked,
         _brief_arrow,
     ),
+    Format("pydantic_url", "pydantic URL", ("pydantic",), _PY.is_url, _PY.url_tree, _PY.read_url, repr, True),
 )
 
 BY_TAG = {form.tag: form for form in _FORMATS}

@@ -54,7 +54,7 @@ def names_may_be_any_text(place: StoreHarness) -> None:
         store.create(RunRow(run_id, graph=run_id, parent=None, target=run_id))
     expect([row.run_id for row in store.rows()], list(NAMES), "the ids")
     for run_id in NAMES:
-        fence = store.claim(run_id, f"owner {run_id}", lease=LEASE)
+        fence = store.claim(run_id, f"owner {run_id[:20]}", lease=LEASE)
         one_by_one = [an_entry(1, kind="call", path=path) for path in NAMES]
         for entry in one_by_one:
             store.append(run_id, [entry], fence)
@@ -333,3 +333,45 @@ def a_part_of_a_log_is_read_by_kinds_and_paths(place: StoreHarness) -> None:
     expect(read((), ("a", "b")), [], "no kinds")
     with refuses(UnknownRunError):
         store.within("unknown", ("start",), [("a", "b")])
+
+
+@check
+def the_end_of_a_log_is_read_at_once(place: StoreHarness) -> None:
+    store, fence = place.owned()
+    large = 2**40  # a store may store such steps elsewhere
+
+    def read(*kinds: str, base: str = "", most: int = 10) -> list[tuple[str, str, int]]:
+        end = store.log_end("r", kinds, base=base, most=most)
+        return [entry.name for entry in end.entries]
+
+    empty = store.log_end("r", ("retry",), base="snapshot", most=3)
+    expect((*empty.entries, *empty.messages), (), "the entries and messages of a new run")
+    expect((empty.counts, empty.has_children), ({}, False), "the counts and children of a new run")
+    with refuses(UnknownRunError):
+        store.log_end("unknown", (), most=1)
+
+    steps = [an_entry(n) for n in (1, 2, 3, 4, large)]
+    others = [an_entry(1, path="a#0/"), an_entry(0, kind="call", path="a#0"), an_entry(2, kind="retry")]
+    store.append("r", [*steps, *others, *(an_entry(n, kind="snapshot") for n in (1, 2))], fence)
+    expect(read(most=2), [("step", "", 4), ("step", "", large)], "the last steps")
+    expect(
+        read("retry", "call", base="snapshot"),
+        [("call", "a#0", 0), ("retry", "", 2), ("snapshot", "", 2)]
+        + [("step", "", n) for n in (3, 4, large)],
+        "the entries of some kinds, and the steps after the last snapshot",
+    )
+    end = store.log_end("r", (), most=1)
+    expect(end.entries, [steps[-1]], "the last step, completely")
+    counts = {("call", "a#0"): 1, ("retry", ""): 1, ("snapshot", ""): 2, ("step", "a#0/"): 1}
+    expect(dict(end.counts), counts, "the counts")
+    expect(dict(store.log_end("r", (), most=1, counts=False).counts), {}, "counts that nobody asked for")
+
+    store.send("r", "m1", "signal", b"one")
+    store.send("r", "m2", "signal", b"two")
+    store.append("r", [], fence, received=[1])
+    store.create(RunRow("c", child_of="r", place="a#0!0"))
+    end = store.log_end("r", (), most=1)
+    expect(list(end.messages), store.inbox("r"), "the messages")
+    expect([each.id for each in end.messages], ["m2"], "the messages that were not received")
+    expect(end.has_children, True, "whether the run has children")
+    expect(store.log_end("c", (), most=1).has_children, False, "whether the child has children")

@@ -9,6 +9,7 @@ from typing import Any
 
 from clew.errors import (
     CommitConflictError,
+    OwnerDeadError,
     RunOwnedError,
     StoreCorruptError,
     StoreError,
@@ -48,7 +49,7 @@ def a_later_claim_makes_a_fence_stale(place: StoreHarness) -> None:
     store, first = place.owned()
     store.append("r", [an_entry(1)], first)
     other = place.open()
-    store.renew("r", first, lease=0.0)
+    store.renew("me", lease=0.0)
     second = other.claim("r", "other", lease=LEASE)
     assert second > first, f"a later fence is larger: {second} after {first}"
     digest = sha256(b"content").hexdigest()
@@ -63,7 +64,9 @@ def a_later_claim_makes_a_fence_stale(place: StoreHarness) -> None:
         lambda: store.append("r", [], first, blobs={digest: b"content"}),
         lambda: store.append("r", [an_entry(2, kind="call", path="p")], first),
         lambda: store.update("r", status="failed", updated=1.0, error=None, fence=first),
-        lambda: store.renew("r", first, lease=LEASE),
+        lambda: store.renew("me", lease=LEASE),
+        lambda: store.claim("r", "me", lease=LEASE),
+        lambda: store.create(RunRow("s"), owner="me", lease=LEASE),
     ]
     for use in uses:
         with refuses(RunOwnedError):
@@ -74,7 +77,7 @@ def a_later_claim_makes_a_fence_stale(place: StoreHarness) -> None:
     with refuses(StoreCorruptError):
         other.blob(digest)
     with refuses(RunOwnedError):
-        store.claim("r", "me", lease=LEASE)
+        store.claim("r", "third", lease=LEASE)
     other.append("r", [an_entry(2)], second)
 
 
@@ -84,12 +87,12 @@ def a_living_owner_keeps_its_run_until_the_lease_expires(place: StoreHarness) ->
     other = place.open()
     with refuses(RunOwnedError):
         other.claim("r", "other", lease=LEASE)
-    store.renew("r", fence, lease=0.0)
+    store.renew("me", lease=0.0)
     store.append("r", [an_entry(1)], fence)  # there was no other claim
-    store.renew("r", fence, lease=LEASE)  # so the lease can be renewed
+    store.renew("me", lease=LEASE)  # so the lease can be renewed
     with refuses(RunOwnedError):
         other.claim("r", "other", lease=LEASE)
-    store.renew("r", fence, lease=0.0)
+    store.renew("me", lease=0.0)
     other.claim("r", "other", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("r", [an_entry(2)], fence)
@@ -103,7 +106,7 @@ def a_lease_expires(place: StoreHarness) -> None:
         run_id = f"r{number}"
         store.create(RunRow(run_id))
         before = time.monotonic()
-        store.claim(run_id, "me", lease=lease)
+        store.claim(run_id, f"me {number}", lease=lease)
         other = place.open()
         while True:
             try:
@@ -119,11 +122,11 @@ def wall_clocks_do_not_affect_leases(place: StoreHarness) -> None:
     """The wall clocks of two programs differ by an hour; neither takes the other's run."""
     store, other = place.open(), place.open()
     for number, (owners, others) in enumerate(((0.0, 3600.0), (0.0, -3600.0), (3600.0, 0.0), (-3600.0, 0.0))):
-        run_id = f"r{number}"
+        run_id, name = f"r{number}", f"me {number}"
         with wall_clock(owners):
             store.create(RunRow(run_id))
-            fence = store.claim(run_id, "me", lease=60.0)
-            store.renew(run_id, fence, lease=60.0)
+            fence = store.claim(run_id, name, lease=60.0)
+            store.renew(name, lease=60.0)
         with wall_clock(others):
             with refuses(RunOwnedError):
                 other.claim(run_id, "other", lease=60.0)
@@ -132,19 +135,164 @@ def wall_clocks_do_not_affect_leases(place: StoreHarness) -> None:
             assert found.holds, "the owner has lost its run"
         with wall_clock(owners):
             store.append(run_id, [an_entry(1)], fence)
-            store.renew(run_id, fence, lease=0.0)
+            store.renew(name, lease=0.0)
         with wall_clock(others):
             other.claim(run_id, "other", lease=60.0)
 
 
 @check
-def an_owner_may_claim_again(place: StoreHarness) -> None:
-    store, first = place.owned()
-    second = store.claim("r", "me", lease=LEASE)
-    store.append("r", [an_entry(1)], second)
+def an_owner_claims_its_run_again_only_with_the_token(place: StoreHarness) -> None:
+    store = place.open()
+    store.create(RunRow("r"))
+    first = store.claim("r", "me", lease=LEASE, token="t1")
+    for token in ("", "t2"):
+        with refuses(RunOwnedError):
+            store.claim("r", "me", lease=LEASE, token=token)
     with refuses(RunOwnedError):
-        store.append("r", [an_entry(2)], first)
-    place.open().claim("r", "me", lease=LEASE)
+        store.claim("r", "other", lease=LEASE, token="t1")
+    store.append("r", [an_entry(1)], first)
+    second = store.claim("r", "me", lease=LEASE, token="t1")
+    store.append("r", [an_entry(2)], second)
+    with refuses(RunOwnedError):
+        store.append("r", [an_entry(3)], first)
+    known = place.open().owner("r")
+    expect((known and known.name, known and known.token), ("me", "t1"), "the owner and its token")
+    created = store.create(RunRow("s"), owner="me", lease=LEASE, token="t3")
+    with refuses(RunOwnedError):
+        store.claim("s", "me", lease=LEASE)
+    expect(store.claim("s", "me", lease=LEASE, token="t3") > created, True, "a later fence is larger")
+
+
+@check
+def one_lease_is_for_all_runs_of_an_owner(place: StoreHarness) -> None:
+    store, other = place.open(), place.open()
+    fences = [store.create(RunRow(f"r{n}"), owner="me", lease=LEASE) for n in range(3)]
+    expect([worker.owner for worker in other.workers()], ["me"], "the registered owners")
+    store.renew("me", lease=2 * LEASE)
+    for n in range(3):
+        _expect_owner(other.owner(f"r{n}"), "me", LEASE, 2 * LEASE)
+    store.renew("me", lease=0.0)
+    other.claim("r0", "other", lease=LEASE)
+    for n in range(3):
+        known = store.owner(f"r{n}")
+        expect(known and (known.name, known.is_alive), ("other" if n == 0 else "me", n == 0), "the owner")
+    store.append("r1", [an_entry(1)], fences[1])  # nobody has claimed it
+    other.claim("r1", "other", lease=LEASE)
+    with refuses(RunOwnedError):
+        store.append("r1", [an_entry(2)], fences[1])
+
+
+@check
+def an_owner_that_was_declared_dead_stays_dead(place: StoreHarness) -> None:
+    store, other = place.open(), place.open()
+    store.create(RunRow("r"))
+    expect(other.expire(), 0, "owners that were declared dead, of none")
+    store.claim("r", "me", lease=0.0)
+    other.register("living", lease=LEASE)
+    expect(other.expire(), 1, "owners that were declared dead")
+    expect(other.expire(), 0, "owners that were declared dead again")
+    uses: list[Callable[[], Any]] = [
+        lambda: store.renew("me", lease=LEASE),
+        lambda: store.register("me", lease=LEASE),
+        lambda: store.create(RunRow("s"), owner="me", lease=LEASE),
+        lambda: store.claim("r", "me", lease=LEASE),
+    ]
+    for use in uses:
+        with refuses(OwnerDeadError):
+            use()
+    with refuses(UnknownRunError):
+        store.row("s")
+    with refuses(UnknownRunError):
+        store.claim("s", "me", lease=LEASE)
+    expect([worker.is_alive for worker in store.workers()], [True, False], "which owners live")
+    other.claim("r", "living", lease=LEASE)
+
+
+@check
+def a_claim_leaves_half_of_the_lease(place: StoreHarness) -> None:
+    store = place.open()
+    store.register("me", lease=0.3 * LEASE)
+    store.create(RunRow("r"), owner="me", lease=LEASE)
+    _expect_owner(store.owner("r"), "me", 0.9 * LEASE, LEASE)
+    store.renew("me", lease=0.8 * LEASE)
+    store.create(RunRow("s"))
+    store.claim("s", "me", lease=LEASE)
+    _expect_owner(store.owner("s"), "me", 0.5 * LEASE, 0.8 * LEASE)
+
+
+@check
+def owners_are_listed(place: StoreHarness) -> None:
+    store = place.open()
+    expect(store.workers(), [], "the owners in an empty store")
+    with refuses(OwnerDeadError):
+        store.renew("me", lease=LEASE)
+    store.register("me", lease=LEASE, label="first", info={"slots": 8, "queues": ["default"]})
+    store.register("b", lease=LEASE)
+    found = place.open().workers()
+    expect([(each.owner, each.label) for each in found], [("b", ""), ("me", "first")], "names and labels")
+    worker = found[1]
+    expect((worker.info, worker.is_alive), ({"slots": 8, "queues": ["default"]}, True), "its description")
+    expect((bool(worker.host), worker.pid > 0, worker.started > 1e9), (True, True, True), "host, pid, start")
+    assert 0.9 * LEASE < worker.expires_in <= LEASE, f"the lease expires in {worker.expires_in}"
+    store.renew("me", lease=LEASE)
+    expect(store.workers()[1].info, {"slots": 8, "queues": ["default"]}, "its description, after a renewal")
+    store.renew("me", lease=LEASE, info={"runs": 1})
+    expect(
+        (store.workers()[1].info, store.workers()[1].label), ({"runs": 1}, "first"), "its later description"
+    )
+
+
+@check
+def a_retired_owner_leaves_its_runs_to_others(place: StoreHarness) -> None:
+    store, fence = place.owned()
+    store.register("idle", lease=LEASE)
+    for name in ("idle", "me", "never registered"):
+        store.retire(name)
+    store.retire("me")
+    expect([(each.owner, each.is_alive) for each in store.workers()], [("me", False)], "owners with runs")
+    store.append("r", [an_entry(1)], fence)  # there was no other claim
+    with refuses(OwnerDeadError):
+        store.renew("me", lease=LEASE)
+    place.open().claim("r", "other", lease=LEASE)
+    with refuses(RunOwnedError):
+        store.append("r", [an_entry(2)], fence)
+    store.retire("me")
+    expect([each.owner for each in store.workers()], ["other"], "owners, after the last run was taken")
+
+
+@check
+def a_child_belongs_to_the_owner_of_the_outermost_run(place: StoreHarness) -> None:
+    store, _ = place.owned()
+    first = store.create(RunRow("c", child_of="r", place="a#0!0"), owner="me", lease=LEASE, token="t")
+    store.create(RunRow("d", child_of="c", place="a#0!0"))
+    for run_id in ("r", "c", "d"):
+        _expect_owner(place.open().owner(run_id), "me", 1.0, LEASE)
+    store.append("c", [an_entry(1)], first)
+    second = store.claim("c", "me", lease=LEASE)
+    with refuses(RunOwnedError):
+        store.append("c", [an_entry(2)], first)
+    store.append("c", [an_entry(2)], second)
+    store.renew("me", lease=0.0)
+    other = place.open()
+    other.claim("r", "other", lease=LEASE)
+    _expect_owner(store.owner("d"), "other", 1.0, LEASE)
+    store.append("c", [an_entry(3)], second)  # nobody has claimed the child
+    other.claim("c", "other", lease=LEASE)
+    with refuses(RunOwnedError):
+        store.append("c", [an_entry(4)], second)
+
+
+@check
+def a_child_remembers_the_token_of_its_claim(place: StoreHarness) -> None:
+    store, fence = place.owned()
+    made = store.create(RunRow("c", child_of="r", place="a#0!0"), owner="me", lease=LEASE, token="t")
+    for is_owned in (True, False):
+        known = store.owner("c")
+        assert known is not None, "the owner of a child is unknown"
+        expect((known.name, known.token, known.holds), ("me", "t", is_owned), "the owner of a child")
+        store.release("r", fence)
+    store.release("c", made)
+    expect(store.owner("c"), None, "the owner of a child that was released")
 
 
 @check
@@ -244,9 +392,9 @@ def an_owner_is_known_until_it_releases_the_run(place: StoreHarness) -> None:
     expect(store.owner("r"), None, "the owner of a run that was never claimed")
     fence = store.claim("r", "me", lease=LEASE)
     _expect_owner(place.open().owner("r"), "me", 1.0, LEASE)
-    store.renew("r", fence, lease=3 * LEASE)
+    store.renew("me", lease=3 * LEASE)
     _expect_owner(store.owner("r"), "me", 2 * LEASE, 3 * LEASE)
-    store.renew("r", fence, lease=0.0)
+    store.renew("me", lease=0.0)
     _expect_owner(store.owner("r"), "me", -LEASE, 0.0)
     store.release("r", fence)
     expect(store.owner("r"), None, "the owner after a release")
@@ -266,6 +414,21 @@ def a_closed_store_has_released_its_runs(place: StoreHarness) -> None:
     other.claim("r", "other", lease=LEASE)
     with refuses(RunOwnedError):
         other.append("r", [an_entry(2)], fence)
+
+
+@liveness_check
+def an_owner_whose_process_has_ended_is_declared_dead(place: StoreHarness) -> None:
+    store, other = place.open(), place.open()
+    store.create(RunRow("r"), owner="me", lease=LEASE)
+    other.register("living", lease=LEASE)
+    expect(other.expire(), 0, "owners that were declared dead")
+    store.close()
+    known = other.owner("r")  # the server may need a moment to notice
+    expect(known and known.is_alive, False, "whether the owner lives")
+    expect([each.is_alive for each in other.workers()], [True, False], "which owners live")
+    expect(other.expire(), 1, "owners that were declared dead, after one has ended")
+    with refuses(OwnerDeadError):
+        other.renew("me", lease=LEASE)
 
 
 @liveness_check

@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from clew.errors import StoreConflictError
-from clew.stores.kv import Change, check_key, conflict, in_pages
+from clew.stores.kv import Change, KeyValueTable, check_key, conflict, in_pages, joined
 from clew.stores.memory.store import MemoryStore
 
 
@@ -36,7 +36,13 @@ def rows_of(store: MemoryStore, name: str) -> MemoryRows:
         return _tables.setdefault(store, {}).setdefault(name, MemoryRows())
 
 
-class MemoryTable:
+def names_of(store: MemoryStore) -> list[str]:
+    """Return the names of the tables of a store."""
+    with _guard:
+        return list(_tables.get(store, ()))
+
+
+class MemoryTable(KeyValueTable):
     """A key-value table in a dict."""
 
     def __init__(self, name: str, rows: MemoryRows) -> None:
@@ -47,11 +53,9 @@ class MemoryTable:
         return f"MemoryTable({self.name!r})"
 
     def read(self, key: str) -> bytes | None:
-        """Return the value of a key, or None."""
         return self._rows.values.get(key)
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those keys that exist."""
         with self._rows.lock:
             values = self._rows.values
             return {key: values[key] for key in keys if key in values}
@@ -59,7 +63,6 @@ class MemoryTable:
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Iterate over the sorted keys that start with `prefix`, with their values."""
         return in_pages(self._page, prefix, after, limit)
 
     def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
@@ -76,20 +79,17 @@ class MemoryTable:
         return rows.order
 
     def count(self, prefix: str = "") -> int:
-        """Count the keys that start with `prefix`."""
         with self._rows.lock:
             return sum(key.startswith(prefix) for key in self._rows.values)
 
     def version(self) -> int:
-        """Return the number of the latest write."""
         return self._rows.version
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Set keys, or delete them where the value is None, atomically; return the new version."""
         wanted: dict[str, bytes | None] = {}
         for key, value in changes:
             check_key(key)
-            wanted[key] = None if value is None else bytes(value)
+            wanted[key] = None if value is None else joined(value)
         with self._rows.lock:
             rows = self._rows
             if expect is not None and rows.version != expect:

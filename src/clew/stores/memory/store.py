@@ -1,7 +1,8 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running, waiting and paused runs,
-  parents of forks, and heads of threads. Children do not count; they are dropped with their run.
+- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops runs that have not ended,
+  parents of forks, and heads of threads. Children do not count; they are dropped with their run. To find what it may
+  drop it looks at all runs, so it drops an eighth of them together: until then there are more than `keep`.
 - Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
@@ -24,7 +25,11 @@ from clew.errors import (
     StoreError,
     ThreadMovedError,
 )
+from clew.stores.inherited_docs import with_docs
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
+from clew.stores.memory import inbox, ownership, pages, queue
+from clew.stores.memory.ownership import MemoryWorker
+from clew.stores.memory.queue import put as put_entry
 from clew.stores.messages import (
     MOST_RECENT,
     NO_DATABASE,
@@ -33,12 +38,24 @@ from clew.stores.messages import (
     has_fork,
     lost_content,
     moved,
-    owned,
     taken_over,
     unknown,
 )
-from clew.stores.protocol import OWN_STEP, CachedResult, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.protocol import (
+    OWN_STEP,
+    CachedResult,
+    LogEnd,
+    LogEntry,
+    Message,
+    QueueEntry,
+    RunRow,
+    Statement,
+    Store,
+    ThreadMove,
+)
 from clew.stores.results import MemoryResults
+
+_ACTIVE = ("queued", "running", "sleeping", "waiting", "paused", "compensating")
 
 
 class _Run(msgspec.Struct):
@@ -49,7 +66,10 @@ class _Run(msgspec.Struct):
     blobs: set[str] = set()
     fence: int = 0
     owner: str = ""
-    until: float = 0.0
+    token: str = ""  # of the claim
+    entry: queue.MemoryEntry | None = None  # in the queue
+    inbox: dict[int, Message] = {}
+    sent: dict[str, int] = {}  # ids of messages -> their numbers
 
 
 def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
@@ -62,11 +82,11 @@ def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
     return counts
 
 
-class MemoryStore:
+@with_docs
+class MemoryStore(Store):
     """A store in memory."""
 
     encodes = False
-    defers = False
     mark_interval = 0.25
 
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
@@ -74,7 +94,7 @@ class MemoryStore:
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
             raise ValueError(f"keep: expected a number of runs >= 0 or None, got {keep!r}")
         self._keep = keep
-        self._limit = keep or 0  # how many runs there may be until old ones are dropped
+        self._limit = (keep or 0) * 9 // 8  # how many runs there may be until old ones are dropped
         self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._children: dict[str, list[str]] = {}  # run -> its children
@@ -83,14 +103,12 @@ class MemoryStore:
         self._created = 0
         self._blobs: dict[str, bytes] = {}
         self._results = MemoryResults()
+        self._workers: dict[str, MemoryWorker] = {}
         self._lock = Lock()
 
     def at_once(self) -> MemoryStore:
         """Return this store, which never waits."""
         return self
-
-    def sync(self) -> None:
-        """Do nothing: no data is on a disk."""
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
@@ -104,23 +122,29 @@ class MemoryStore:
         *,
         owner: str = "",
         lease: float = 0.0,
+        token: str = "",
         entries: Sequence[Any] = (),
         wait: bool = True,
         thread: ThreadMove | None = None,
+        queue: QueueEntry | None = None,
     ) -> int:
-        """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         with self._lock:
             for other in (row.parent, row.child_of):
                 if other is not None:
                     self._find(other)
             if row.run_id in self._runs:
                 raise RunExistsError(exists(row.run_id))
+            if thread is not None and (head := self._heads.get(thread.name)) != thread.expected:
+                raise ThreadMovedError(moved(thread.name, head))
+            if owner:
+                ownership.enroll(self, owner, lease)
             if thread is not None:
-                if (head := self._heads.get(thread.name)) != thread.expected:
-                    raise ThreadMovedError(moved(thread.name, head))
                 self._heads[thread.name] = row.run_id
             self._created += 1
             run = self._runs[row.run_id] = _Run(replace(row), self._created)
+            if queue is not None:
+                run.row.status = "queued"
+                put_entry(self, run, queue)
             if blobs:
                 self._put(run, blobs)
             for entry in entries:
@@ -133,24 +157,23 @@ class MemoryStore:
                 self._inner += 1
             elif self._keep is not None and len(self._runs) - self._inner > self._limit:
                 self._drop_oldest()
-        return self.claim(row.run_id, owner, lease=lease) if owner else 0
+            return ownership.take(run, owner, token) if owner else 0
 
     def _drop_oldest(self) -> None:
         excess = len(self._runs) - self._inner - (self._keep or 0)
         needed = {run.row.parent for run in self._runs.values()} | set(self._heads.values())
-        ended = [
+        ended = (
             run_id
             for run_id, run in self._runs.items()
             if run.row.child_of is None
-            and run.row.status not in ("running", "waiting", "paused")
+            and run.row.status not in _ACTIVE
             and needed.isdisjoint(self._family(run_id))
-        ]
-        for run_id in ended[:excess]:
+        )
+        for run_id in list(islice(ended, excess)):
             for each in self._family(run_id):
                 self._drop(each)
         left = len(self._runs) - self._inner
-        # If forks need all the others, looking again at each new run would take longer and longer.
-        self._limit = left + left // 8 if left > (self._keep or 0) else self._keep or 0
+        self._limit = left + left // 8
 
     def _family(self, run_id: str) -> list[str]:
         """Return a run, its children, their children and so on."""
@@ -182,12 +205,10 @@ class MemoryStore:
             raise unknown(run_id, ((known,) for known in islice(reversed(self._runs), MOST_RECENT))) from None
 
     def row(self, run_id: str) -> RunRow:
-        """Return a run. Raise UnknownRunError if it does not exist."""
         with self._lock:
             return replace(self._find(run_id).row)
 
     def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
-        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
         with self._lock:
             runs = self._runs.values() if not of else [self._runs[run] for run in self._children.get(of, ())]
             return [
@@ -196,20 +217,29 @@ class MemoryStore:
                 if (status is None or run.row.status == status) and (of != "" or run.row.child_of is None)
             ]
 
+    page, tally = pages.page, pages.tally
+
     def update(
-        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+        self,
+        run_id: str,
+        *,
+        status: str,
+        updated: float,
+        error: Any,
+        fence: int,
+        release: bool = False,
+        due: float | None = None,
     ) -> None:
-        """Update the row of a run, and release the run if `release` is set."""
         with self._lock:
             run = self._owned(run_id, fence)
             row = run.row
             row.status, row.updated, row.error = status, updated, error
             if release:
-                run.owner, run.until = "", 0.0
+                run.owner = run.token = ""
                 row.census = _census(run.named)
+            queue.settle(self, run, status, due, release=release)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run and its children. Their forks must be deleted first."""
         with self._lock:
             self._find(run_id)
             family = self._family(run_id)
@@ -227,49 +257,25 @@ class MemoryStore:
             self._limit = self._keep or 0
 
     def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
-        """Replace the initial state of a fork, which no longer has a parent."""
         with self._lock:
             run = self._owned(row.run_id, fence)
             run.row = replace(run.row, start=row.start, parent=None, parent_step=None)
             self._put(run, blobs)
 
     def head(self, thread: str) -> str | None:
-        """Return the run at the head of a thread, or None."""
         return self._heads.get(thread)
 
     def threads(self) -> list[tuple[str, str]]:
-        """Return all threads by name, each with its head."""
         return sorted(self._heads.items())
 
     # -- owners ------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run, and return its fence. Raise RunOwnedError if it has a living owner."""
-        with self._lock:
-            run, now = self._find(run_id), self._clock.monotonic()
-            if run.owner and run.owner != owner and run.until > now:
-                raise RunOwnedError(owned(run_id, run.owner, run.until - now))
-            run.fence = (run.fence or run.number << 32) + 1
-            run.owner, run.until = owner, now + lease
-            return run.fence
-
-    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Extend the lease."""
-        with self._lock:
-            self._owned(run_id, fence).until = self._clock.monotonic() + lease
-
-    def release(self, run_id: str, fence: int) -> None:
-        """Give up the ownership."""
-        with self._lock:
-            run = self._runs.get(run_id)
-            if run is not None and run.fence == fence:
-                run.owner, run.until = "", 0.0
-
-    def owner(self, run_id: str) -> Owner | None:
-        """Return the owner of a run, or None."""
-        with self._lock:
-            run = self._find(run_id)
-            return Owner(run.owner, run.until - self._clock.monotonic()) if run.owner else None
+    claim, release, owner, fence = ownership.claim, ownership.release, ownership.owner, ownership.fence
+    register, renew, retire = ownership.register, ownership.renew, ownership.retire
+    expire, workers = ownership.expire, ownership.workers
+    take, enqueue, queues = queue.take, queue.enqueue, queue.queues
+    entry, time = queue.entry, queue.now
+    send, inbox, addressed = inbox.send, inbox.inbox, inbox.addressed
 
     def _owned(self, run_id: str, fence: int) -> _Run:
         run = self._find(run_id)
@@ -289,14 +295,15 @@ class MemoryStore:
         blobs: Mapping[str, bytes] = {},
         statements: Sequence[Statement] = (),
         wait: bool = True,
+        received: Sequence[int] = (),
     ) -> None:
-        """Add entries atomically."""
         if statements:
             raise StoreError(NO_DATABASE)
         with self._lock:
             run = self._owned(run_id, fence)
             if LogEntry not in set(map(type, entries)) and not drop and not blobs:
                 run.log += entries
+                inbox.receive(run, received)
                 return
             fresh: dict[tuple[str, str, int], LogEntry] = {}
             plain: list[Any] = []
@@ -310,6 +317,7 @@ class MemoryStore:
                         fresh[entry.name] = entry
                     elif known.digest != entry.digest:
                         raise CommitConflictError(conflict(run_id, entry))
+            inbox.receive(run, received)
             run.log += plain
             run.named.update(fresh)
             for name in gone:
@@ -329,7 +337,6 @@ class MemoryStore:
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
     ) -> Sequence[Any]:
-        """Return the log of a run."""
         with self._lock:
             run = self._find(run_id)
             found = list(run.log)
@@ -356,7 +363,6 @@ class MemoryStore:
         after: int = 0,
         upto: int | None = None,
     ) -> Sequence[Any]:
-        """A part of a run's log: some kinds, and of these the paths in some ranges."""
         return [
             entry
             for entry in self.entries(run_id, after=after, upto=upto)
@@ -366,31 +372,50 @@ class MemoryStore:
         ]
 
     def change_mark(self, run_id: str, kinds: Collection[str]) -> Any:
-        """Return a value that changes with the run."""
         with self._lock:
             run = self._find(run_id)
             named = sum(name[0] in kinds or name[0] == OWN_STEP for name in run.named)
             last = max((name[2] for name in run.named if name[0] in kinds), default=0)
-            return run.number, run.row.status, run.row.updated, len(run.log), named, last, run.until
+            return (
+                run.number,
+                run.row.status,
+                run.row.updated,
+                len(run.log),
+                named,
+                last,
+                run.fence,
+                len(run.sent),
+            )
 
-    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
-        """Count the entries of a run by kind and path."""
+    def log_end(
+        self, run_id: str, kinds: Collection[str], *, base: str = "", most: int, counts: bool = True
+    ) -> LogEnd:
+        """Return the end of the log of a run. Objects that are not entries are not a part of it."""
         with self._lock:
-            names = self._find(run_id).named
-            return Counter((kind, path) for kind, path, _ in names if kind != OWN_STEP or path)
+            run = self._find(run_id)
+            names = sorted(run.named)
+            bases = [name for name in names if name[:2] == (base, "")][-1:]
+            after = bases[0][2] if bases else 0
+            steps = [name for name in names if name[:2] == (OWN_STEP, "") and name[2] > after]
+            others = [name for name in names if name[0] in kinds]
+            found = sorted([*bases, *steps[-most:], *others])
+            number = Counter(name[:2] for name in names if name[:2] != (OWN_STEP, ""))
+            return LogEnd(
+                [run.named[name] for name in found],
+                number if counts else {},
+                list(run.inbox.values()),
+                bool(self._children.get(run_id)),
+            )
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
-        """Return the entries of one kind and path, by n."""
         with self._lock:
             named = self._find(run_id).named
             return [named[name] for name in sorted(n for n in named if n[0] == kind and n[1] == path)]
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> Any:
-        """Return the entry of one kind and path with the largest n up to `n`, or None."""
         return next((entry for entry in reversed(self.find(run_id, kind, path)) if entry.n <= n), None)
 
     def blob(self, digest: str) -> bytes:
-        """Return a blob."""
         try:
             return self._blobs[digest]
         except KeyError:
@@ -399,21 +424,18 @@ class MemoryStore:
     # -- cached results ----------------------------------------------------------------------------------
 
     def cached(self, key: str) -> CachedResult | None:
-        """Return a cached result, or None if it does not exist or has expired."""
         with self._lock:
             return self._results.find(key, self._clock.time())
 
     def cache(
         self, key: str, node: str, body: bytes, blobs: Mapping[str, bytes] = {}, *, ttl: float | None = None
     ) -> None:
-        """Store a result of a node."""
         with self._lock:
             for digest, content in blobs.items():
                 self._blobs.setdefault(digest, content)
             self._release(self._results.put(key, node, body, blobs, self._clock.time(), ttl))
 
     def clear_cache(self, node: str | None = None) -> int:
-        """Delete the cached results of a node, or all."""
         with self._lock:
             count, digests = self._results.drop(node)
             self._release(digests)
@@ -436,6 +458,10 @@ class _NullStore(MemoryStore):
 
     def update(self, run_id: str, **_: Any) -> None:
         """Discard the update."""
+
+    def inbox(self, run_id: str) -> list[Message]:
+        """Return no messages: nobody can send one."""
+        return []
 
     def append(
         self,

@@ -2,12 +2,15 @@
 
 If a connection breaks, its work is repeated from the start, because the server may or may not have finished it. So the
 work given to `run` must be safe to repeat; an argument says that it is repeated. If the server is unavailable for more
-than `patience` seconds, `run` raises `StoreUnavailableError`. That includes the first connection, unless waiting cannot
-help, as with an invalid password. No attempt to open a store takes longer than the rest of its patience, or
-2 seconds, the minimum of the driver.
+than `patience` seconds, or until the time of `wait_at_most`, `run` raises `StoreUnavailableError`. That includes the
+first connection, unless waiting cannot help, as with an invalid password. No attempt to open a store takes longer than
+the rest of its patience, or 2 seconds, the minimum of the driver.
 
-An owner is alive while a connection of its store holds its advisory lock. Every connection first takes the lock,
-shared. So a store is alive whenever it writes, and if one connection breaks, the others keep the owner alive.
+With `pooler`, connections have no state between transactions: no prepared statements, no settings and no locks.
+PgBouncer may then give each transaction another connection to the server. Only leases show that an owner is dead.
+
+Otherwise an owner is alive while a connection of its store holds its advisory lock. Every connection first takes the
+lock, shared. So a store is alive whenever it writes, and if one connection breaks, the others keep the owner alive.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from clew.stores.messages import refused
 from clew.stores.postgres.migrations import migrate
 from clew.stores.postgres.pool import Loan, Pool
+from clew.stores.postgres.qualified import connect
+from clew.stores.postgres.workers import LIVES
 from clew.stores.protocol import Statement
 
 try:
@@ -38,14 +43,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Values = Sequence[Any] | Mapping[str, Any]
 
-LIVES = 0x436C6577  # class of the advisory locks of owners; the second half of the key is the slot
-
 _GRACE = "200ms"  # the server needs a moment to detect a killed client
 _REPEATABLE = ("40001", "40P01")  # serialization failure, deadlock
 # A rejected connection has a text and no code. With a text in another language, the store waits before it raises.
-_HOPELESS = re.compile(
-    "authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
-)
+_ADVICE = {
+    "authentication failed|no password supplied": "check the user and the password of the URL",
+    "database .* does not exist": "create the database with `createdb`, or check its name in the URL",
+    "does not exist|not permitted": "check the user and the database of the URL",
+    "no pg_hba.conf entry": "allow this host in pg_hba.conf of the server, or check the URL",
+}
+_HOPELESS = re.compile("|".join(_ADVICE))
 
 
 class ConstraintViolation(Exception):
@@ -56,7 +63,14 @@ class StoreConnection:
     """The connections of a store, and its owner's slot."""
 
     def __init__(
-        self, dsn: str, schema: str, *, connect_timeout: float, patience: float, pool_size: int = 1
+        self,
+        dsn: str,
+        schema: str,
+        *,
+        connect_timeout: float,
+        patience: float,
+        pool_size: int = 1,
+        pooler: bool = False,
     ) -> None:
         if psycopg is None:  # pragma: no cover - the extra is not installed
             raise StoreError("PostgresStore needs psycopg; install it with: pip install 'clew[postgres]'")
@@ -65,7 +79,9 @@ class StoreConnection:
             raise StoreError(f"pool_size: expected an int >= 1, got {pool_size!r}")
         self._schema = schema
         self._patience = patience
-        self.slot = _fresh_slot()
+        self._pooler = pooler
+        self.prepares = None if pooler else True  # whether a frequent statement is prepared at its first use
+        self.slot = self._fresh_slot()
         defaults = {"connect_timeout": max(1, round(connect_timeout)), "tcp_user_timeout": 30_000}
         try:
             given = psycopg.conninfo.conninfo_to_dict(dsn)
@@ -74,26 +90,46 @@ class StoreConnection:
                 f"invalid URL ({str(error).strip()}); give postgresql://host/database"
             ) from error
         self._options: dict[str, Any] = {"application_name": "clew", **defaults, **given}
+        if pooler:
+            self._options["prepare_threshold"] = None
+        port = f":{given['port']}" if "port" in given else ""
         self.name = (
-            f"PostgreSQL at {given.get('host', 'localhost')}/{given.get('dbname', '')}, schema {schema}"
+            f"PostgreSQL at {given.get('host', 'localhost')}{port}/{given.get('dbname', '')}, schema {schema}"
         )
         self._was_open = False
         self._opening_until = time.monotonic() + patience
+        self._latest = math.inf  # no call waits longer
         self.pool = Pool(self._connect, pool_size)
         _links.add(self)
         self.run("opening the store", lambda cursor, _: None)
         self._was_open = True
 
     def _connect(self) -> psycopg.Connection[Any]:
-        options = self._options
-        if not self._was_open:
-            left = max(1, math.ceil(self._opening_until - time.monotonic()))
+        options, until = self._options, self._latest if self._was_open else self._opening_until
+        if until < math.inf:
+            left = max(1, math.ceil(until - time.monotonic()))
             options = {**options, "connect_timeout": min(left, _seconds(options["connect_timeout"]) or left)}
-        db = psycopg.connect(autocommit=True, **options)
+        db = connect(self._schema, options)
         try:
             # Fences require that a statement sees what was committed while it waited for a row.
-            db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            if not self._pooler:
+                db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
+            elif db.execute("SHOW default_transaction_isolation").fetchone() != ("read committed",):
+                raise StoreError(
+                    f"{self.name}: with pooler=True, the server's default_transaction_isolation must be "
+                    f"'read committed'; set it for this user or database"
+                )
             migrate(db, self._schema, self.name)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def connect_apart(self) -> psycopg.Connection[Any]:
+        """Open a connection outside the pool, which holds the lock of the owner."""
+        db = connect(self._schema, self._options)
+        try:
             db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
         except BaseException:
             db.close()
@@ -116,15 +152,31 @@ class StoreConnection:
                     cursor.execute("RESET lock_timeout")
             return True
 
-        return slot not in (0, self.slot) and self.run("an owner", wait)
+        return not self._pooler and slot not in (0, self.slot) and self.run("an owner", wait)
 
     def fetch(self, what: str, statement: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, which may be repeated."""
         return self.run(what, lambda cursor, _: cursor.execute(statement, values).fetchall())
 
-    def change(self, what: str, statement: str, values: Values) -> int:
-        """Execute a statement, which may be repeated, and return the number of changed rows."""
-        return self.run(what, lambda cursor, _: cursor.execute(statement, values, prepare=True).rowcount)
+    def change(
+        self, what: str, statement: str, values: Values, *, after: tuple[str, Values] | None = None
+    ) -> int:
+        """Execute a statement, which may be repeated, and return the number of changed rows.
+
+        With `after`, execute it after that statement, in one transaction. A statement sees the rows of other tables as
+        they were when it began, even if it has waited for a row; one that begins after a lock sees what was committed
+        with that row.
+        """
+        prepare = self.prepares
+
+        def work(cursor: Cursor, _: bool) -> int:
+            if after is None:
+                return cursor.execute(statement, values, prepare=prepare).rowcount
+            with cursor.connection.transaction():
+                cursor.execute(*after, prepare=prepare)
+                return cursor.execute(statement, values, prepare=prepare).rowcount
+
+        return self.run(what, work)
 
     def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
         """Return ``work(cursor, again)``, repeated with ``again=True`` if the connection breaks."""
@@ -145,7 +197,7 @@ class StoreConnection:
                         raise self._explained(error, what) from error
                     now = time.monotonic()
                     deadline = deadline or now + self._patience
-                    if now + pause > deadline:
+                    if now + pause > min(deadline, self._latest):
                         raise self._explained(error, what) from error
                 finally:
                     self.pool.give(loan)
@@ -164,10 +216,18 @@ class StoreConnection:
             isinstance(error, psycopg.OperationalError) and not _HOPELESS.search(str(error))
         )
 
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Let all calls, also those that wait now, wait no longer than this for the server; None: for `patience`."""
+        self._latest = math.inf if seconds is None else time.monotonic() + seconds
+
     def leave_to_parent(self) -> None:
         """Reset the connections in a forked child; the runs belong to the parent."""
-        self.slot = _fresh_slot()
+        self.slot = self._fresh_slot()
         self.pool.leave_to_parent()
+
+    def _fresh_slot(self) -> int:
+        """Return a new slot; 0 behind a pooler, where only the lease tells whether the owner is alive."""
+        return 0 if self._pooler else secrets.randbelow((1 << 31) - 1) + 1
 
     def _explained(self, error: psycopg.Error, what: str) -> Exception:
         said = " ".join(str(error).split()) or type(error).__name__
@@ -177,10 +237,20 @@ class StoreConnection:
         if state in ("XX001", "XX002"):
             return StoreCorruptError(f"{what}: {self.name} is damaged ({said})")
         if isinstance(error, psycopg.OperationalError) or state == "25006":  # a read-only server
-            return StoreUnavailableError(
-                f"{what}: {self.name} is unavailable ({said}); nothing is lost, resume when it is available"
+            return StoreUnavailableError(f"{what}: {self.name} is unavailable ({said}); {self._advice(said)}")
+        if state == "42501":
+            return StoreError(
+                f"{what}: {self.name} refuses this ({said}); use the user that owns the schema, or as administrator "
+                f"give this one its own: CREATE SCHEMA {self._schema} AUTHORIZATION ..."
             )
         return StoreError(f"{what}: {self.name} cannot store this ({said})")
+
+    def _advice(self, said: str) -> str:
+        """Return what to do about a server that cannot be used."""
+        found = (advice for text, advice in _ADVICE.items() if re.search(text, said))
+        if self._was_open:
+            return next(found, "nothing is lost, resume when it is available")
+        return next(found, "check the URL, and that the server runs and takes connections")
 
     def close(self) -> None:
         """Close the connections, which releases the lock of the owner."""
@@ -190,16 +260,17 @@ class StoreConnection:
 _links: WeakSet[StoreConnection] = WeakSet()
 
 
+def is_open_here(slot: int) -> bool:
+    """Return whether a store of this process has this slot, and was not closed."""
+    return any(link.slot == slot and not link.pool.is_closed for link in list(_links))
+
+
 def _seconds(timeout: Any) -> int:
     """Return a timeout in whole seconds; 0 if it is missing or invalid."""
     try:
         return max(0, int(float(timeout)))
     except (ValueError, OverflowError):
         return 0
-
-
-def _fresh_slot() -> int:
-    return secrets.randbelow((1 << 31) - 1) + 1
 
 
 def _after_fork() -> None:
@@ -212,19 +283,14 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def execute(cursor: Cursor, statements: Sequence[Statement], run_id: str | None = None) -> None:
-    """Execute statements in a transaction. With a run, an error of the server is raised as StoreError.
-
-    Table names are resolved with the default search path of the user.
-    """
-    cursor.execute("SET LOCAL search_path TO DEFAULT")
+    """Execute statements of a user in a transaction. With a run, an error of the server is raised as StoreError."""
     for statement in statements:
         try:
             if statement.many:
                 cursor.executemany(statement.sql, statement.values)
             else:
-                cursor.execute(
-                    statement.sql, statement.values
-                )  # with parameters, only one statement is possible
+                # unchanged (`clew.stores.postgres.qualified`); with parameters, only one statement is possible
+                psycopg.Cursor.execute(cursor, statement.sql, statement.values)
         except psycopg.Error as error:
             if run_id is None or cursor.connection.closed or error.sqlstate in _REPEATABLE:
                 raise

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from clew.errors import StoreError
-from clew.stores.messages import RECENT, has_fork, unknown
+from clew.stores.messages import has_fork, unknown
 from clew.stores.postgres.migrations import key_of
+from clew.stores.postgres.qualified import RECENT
 from clew.stores.postgres.threads import move_back
 from clew.stores.protocol import RunRow
 from clew.stores.sql_rows import row_values
@@ -18,7 +19,10 @@ from clew.stores.sql_rows import row_values
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
 
-_BLOBS = "DELETE FROM blobs WHERE digest = ANY(%s) AND NOT EXISTS (SELECT FROM uses WHERE uses.digest = blobs.digest)"
+_BLOBS = (
+    "DELETE FROM @.blobs WHERE digest = ANY(%s) "
+    "AND NOT EXISTS (SELECT FROM @.uses WHERE uses.digest = blobs.digest)"
+)
 
 
 def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
@@ -27,41 +31,46 @@ def delete_run(cursor: Cursor, run_id: str, *, again: bool) -> None:
     Each row is locked before its children are read, so no child and no fork of it can be created in the meantime.
     """
     with cursor.connection.transaction():
-        found = cursor.execute("SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)).fetchone()
+        found = cursor.execute(
+            "SELECT id FROM @.runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
+        ).fetchone()
         if found is None:
             if again:
                 return
             raise unknown(run_id, cursor.execute(RECENT))
         family: dict[str, int] = {run_id: found[0]}
         for each in (left := [run_id]):
-            select = "SELECT run_id, id FROM runs WHERE child_of = %s FOR UPDATE"
+            select = "SELECT run_id, id FROM @.runs WHERE child_of = %s FOR UPDATE"
             children = cursor.execute(select, (each,)).fetchall()
             family.update(children)
             left += [child for child, _ in children]
-        select = "SELECT parent, run_id FROM runs WHERE parent = ANY(%s) ORDER BY id"
+        select = "SELECT parent, run_id FROM @.runs WHERE parent = ANY(%s) ORDER BY id"
         for parent, fork in cursor.execute(select, (list(family),)).fetchall():
             if fork not in family:
                 raise StoreError(has_fork(parent, fork))
         move_back(cursor, run_id)
         numbers = (list(family.values()),)
-        cursor.execute("DELETE FROM steps WHERE run = ANY(%s)", numbers)
-        cursor.execute("DELETE FROM log WHERE run = ANY(%s)", numbers)
-        used = cursor.execute("DELETE FROM uses WHERE run = ANY(%s) RETURNING digest", numbers).fetchall()
+        cursor.execute("DELETE FROM @.steps WHERE run = ANY(%s)", numbers)
+        cursor.execute("DELETE FROM @.log WHERE run = ANY(%s)", numbers)
+        used = cursor.execute("DELETE FROM @.uses WHERE run = ANY(%s) RETURNING digest", numbers).fetchall()
         drop_unused(cursor, [digest for (digest,) in used])
-        cursor.execute("DELETE FROM origins WHERE run = ANY(%s)", numbers)
-        cursor.execute("DELETE FROM runs WHERE id = ANY(%s)", numbers)
+        cursor.execute("DELETE FROM @.origins WHERE run = ANY(%s)", numbers)
+        cursor.execute("DELETE FROM @.queue WHERE run = ANY(%s)", numbers)
+        cursor.execute("DELETE FROM @.inbox WHERE run = ANY(%s)", numbers)
+        cursor.execute("DELETE FROM @.attributes WHERE run = ANY(%s)", numbers)
+        cursor.execute("DELETE FROM @.runs WHERE id = ANY(%s)", numbers)
 
 
 _DETACH = """
     WITH mine AS (
-        UPDATE runs SET parent = NULL, parent_step = NULL WHERE key = %s AND fence = %s RETURNING id
+        UPDATE @.runs SET parent = NULL, parent_step = NULL WHERE key = %s AND fence = %s RETURNING id
     ), began AS (
-        UPDATE origins SET start = %s::bytea, codes = %s, start_digest = %s, description = %s, crc = %s::bigint
+        UPDATE @.origins SET start = %s::bytea, codes = %s, start_digest = %s, description = %s, crc = %s::bigint
         FROM mine WHERE origins.run = mine.id
     ), kept AS (
-        INSERT INTO blobs SELECT blob.* FROM mine, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
+        INSERT INTO @.blobs SELECT blob.* FROM mine, unnest(%s::text[], %b::bytea[]) AS blob ON CONFLICT DO NOTHING
     ), used AS (
-        INSERT INTO uses SELECT id, digest FROM mine, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
+        INSERT INTO @.uses SELECT id, digest FROM mine, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
     )
     SELECT id FROM mine
 """
@@ -80,5 +89,5 @@ def drop_unused(cursor: Cursor, digests: list[str]) -> None:
     """Delete those blobs that neither a run nor a cached result uses any more."""
     if digests:
         # No other transaction may start to use a blob between the check and the deletion.
-        cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute("LOCK TABLE @.blobs IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(_BLOBS, (digests,))

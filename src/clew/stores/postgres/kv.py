@@ -15,7 +15,18 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreVersionError
-from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, in_pages, newer, older
+from clew.stores.kv import (
+    FORMAT,
+    Change,
+    KeyValueTable,
+    behind,
+    check_key,
+    conflict,
+    in_pages,
+    joined,
+    newer,
+    older,
+)
 from clew.stores.postgres.connection import StoreConnection
 
 if TYPE_CHECKING:
@@ -25,11 +36,11 @@ _HEAD = 250  # characters; in UTF-8 they are at most 1,000 bytes
 _LOCK = 0x436C6579  # class of the advisory locks for creating the SQL tables
 
 _TABLES = """
-    CREATE TABLE IF NOT EXISTS kv_tables (
+    CREATE TABLE IF NOT EXISTS @.kv_tables (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
         format integer NOT NULL, version bigint NOT NULL DEFAULT 0, mark text NOT NULL DEFAULT ''
     );
-    CREATE TABLE IF NOT EXISTS kv_rows (
+    CREATE TABLE IF NOT EXISTS @.kv_rows (
         table_id bigint NOT NULL, head text COLLATE "C" NOT NULL, rest text COLLATE "C" NOT NULL,
         digest bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (table_id, head, digest)
     );
@@ -37,22 +48,24 @@ _TABLES = """
 # The row of the table is locked first, so that the writers of one table take turns.
 _WRITE = """
     WITH mine AS MATERIALIZED (
-        SELECT id, version, mark FROM kv_tables WHERE id = %s FOR NO KEY UPDATE
+        SELECT id, version, mark FROM @.kv_tables WHERE id = %s FOR NO KEY UPDATE
     ), free AS MATERIALIZED (
         SELECT id FROM mine WHERE mark <> %s AND (%s::bigint IS NULL OR version = %s::bigint)
     ), put AS (
-        INSERT INTO kv_rows (table_id, head, rest, digest, value)
-        SELECT id, given.* FROM free, unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[]) AS given
+        INSERT INTO @.kv_rows (table_id, head, rest, digest, value)
+        SELECT id, given.* FROM free, unnest(%s::text[], %s::text[], %b::bytea[], %b::bytea[]) AS given &
         ON CONFLICT (table_id, head, digest) DO UPDATE SET value = excluded.value
     ), dropped AS (
-        DELETE FROM kv_rows USING free, unnest(%s::text[], %s::bytea[]) AS gone (head, digest)
+        DELETE FROM @.kv_rows USING free, unnest(%s::text[], %b::bytea[]) AS gone (head, digest)
         WHERE kv_rows.table_id = free.id AND kv_rows.head = gone.head AND kv_rows.digest = gone.digest
     ), updated AS (
-        UPDATE kv_tables SET version = kv_tables.version + 1, mark = %s FROM free WHERE kv_tables.id = free.id
+        UPDATE @.kv_tables SET version = kv_tables.version + 1, mark = %s FROM free WHERE kv_tables.id = free.id
         RETURNING kv_tables.version
     )
     SELECT version FROM updated UNION ALL SELECT version FROM mine WHERE mark = %s
 """
+_LARGEST = 1 << 20  # in an array; the server would write a larger one to a temporary file
+_LARGE_ROW = "UNION ALL SELECT id, %s::text, %s::text, %b::bytea, %b::bytea FROM free "
 
 
 def open_postgres_table(dsn: str, name: str) -> PostgresKeyValueTable:
@@ -62,7 +75,7 @@ def open_postgres_table(dsn: str, name: str) -> PostgresKeyValueTable:
     )
 
 
-class PostgresKeyValueTable:
+class PostgresKeyValueTable(KeyValueTable):
     """A key-value table in a schema of a PostgreSQL database."""
 
     def __init__(self, link: StoreConnection, name: str, *, owns_connection: bool = False) -> None:
@@ -80,17 +93,17 @@ class PostgresKeyValueTable:
         return f"PostgresKeyValueTable({self._link.name}, {self.name!r})"
 
     def _opened(self, cursor: Cursor, _: bool) -> int:
-        exists = cursor.execute("SELECT to_regclass('kv_rows')").fetchone() != (None,)
+        exists = cursor.execute("SELECT to_regclass('@.kv_rows')").fetchone() != (None,)
         row = self._find(cursor) if exists else None
         if row is None:
-            if not exists and cursor.execute("SELECT to_regclass('shelves')").fetchone() != (None,):
+            if not exists and cursor.execute("SELECT to_regclass('@.shelves')").fetchone() != (None,):
                 raise StoreVersionError(older(self._link.name))
             with cursor.connection.transaction():
-                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))", (_LOCK,))
+                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext('@.'))", (_LOCK,))
                 if not exists:
                     cursor.connection.execute(_TABLES)  # several statements, without parameters
                 cursor.execute(
-                    "INSERT INTO kv_tables (name, format) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                    "INSERT INTO @.kv_tables (name, format) VALUES (%s, %s) ON CONFLICT DO NOTHING",
                     (self.name, FORMAT),
                 )
                 row = self._find(cursor)
@@ -100,20 +113,18 @@ class PostgresKeyValueTable:
         return int(row[0])
 
     def _find(self, cursor: Cursor) -> Any:
-        return cursor.execute("SELECT id, format FROM kv_tables WHERE name = %s", (self.name,)).fetchone()
+        return cursor.execute("SELECT id, format FROM @.kv_tables WHERE name = %s", (self.name,)).fetchone()
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def read(self, key: str) -> bytes | None:
-        """Return the value of a key, or None."""
         return self.read_many([key]).get(key)
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those keys that exist."""
         rows = self._link.fetch(
             self._what,
-            "SELECT r.head || r.rest, r.value FROM unnest(%s::text[], %s::bytea[]) AS wanted (head, digest) "
-            "JOIN kv_rows r ON r.table_id = %s AND r.head = wanted.head AND r.digest = wanted.digest",
+            "SELECT r.head || r.rest, r.value FROM unnest(%s::text[], %b::bytea[]) AS wanted (head, digest) "
+            "JOIN @.kv_rows r ON r.table_id = %s AND r.head = wanted.head AND r.digest = wanted.digest",
             (*_columns((_key_parts(key)[::2] for key in keys), 2), self._id),
         )
         return {key: bytes(value) for key, value in rows}
@@ -121,20 +132,20 @@ class PostgresKeyValueTable:
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Iterate over the sorted keys that start with `prefix`, with their values."""
         return in_pages(self._page, prefix, after, limit)
 
     def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
         where, values = self._within(start, inclusive, end)
-        statement = f"SELECT head || rest, value FROM kv_rows WHERE {where} ORDER BY head, rest LIMIT %s"
+        statement = f"SELECT head || rest, value FROM @.kv_rows WHERE {where} ORDER BY head, rest LIMIT %s"
         rows = self._link.fetch(self._what, statement, (*values, size))
         return [(key, bytes(value)) for key, value in rows]
 
     def count(self, prefix: str = "") -> int:
-        """Count the keys that start with `prefix`."""
         check_key(prefix)
         where, values = self._within(prefix, True, behind(prefix))
-        return int(self._link.fetch(self._what, f"SELECT count(*) FROM kv_rows WHERE {where}", values)[0][0])
+        return int(
+            self._link.fetch(self._what, f"SELECT count(*) FROM @.kv_rows WHERE {where}", values)[0][0]
+        )
 
     def _within(self, start: str, inclusive: bool, end: str | None) -> tuple[str, list[Any]]:
         # The first condition of each pair is for the index, the second for keys with the same head.
@@ -150,25 +161,25 @@ class PostgresKeyValueTable:
     # -- writing -----------------------------------------------------------------------------------------
 
     def version(self) -> int:
-        """Return the number of the latest write."""
-        rows = self._link.fetch(self._what, "SELECT version FROM kv_tables WHERE id = %s", (self._id,))
+        rows = self._link.fetch(self._what, "SELECT version FROM @.kv_tables WHERE id = %s", (self._id,))
         if not rows:
             raise StoreCorruptError(f"{self._what} was deleted from {self._link.name}; open it again")
         return int(rows[0][0])
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Set keys, or delete them where the value is None, atomically; return the new version."""
         wanted = dict(changes)
-        put = [(*_key_parts(key), bytes(value)) for key, value in wanted.items() if value is not None]
+        put = [(*_key_parts(key), joined(value)) for key, value in wanted.items() if value is not None]
         gone = [_key_parts(key)[::2] for key, value in wanted.items() if value is None]
+        large = [row for row in put if len(row[3]) > _LARGEST]
         mark = token_hex(8)
         values = (
             *(self._id, mark, expect, expect),
-            *_columns(((head, rest, digest, value) for head, rest, digest, value in put), 4),
+            *_columns((row for row in put if len(row[3]) <= _LARGEST), 4),
+            *(part for row in large for part in row),
             *_columns(gone, 2),
             *(mark, mark),
         )
-        rows = self._link.fetch(self._what, _WRITE, values)
+        rows = self._link.fetch(self._what, _WRITE.replace("&", _LARGE_ROW * len(large)), values)
         if not rows:
             raise StoreConflictError(conflict(self.name))
         return int(rows[0][0])
@@ -192,3 +203,11 @@ def _key_parts(key: str) -> tuple[str, str, bytes]:
 
 def _columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows)] or [[] for _ in range(width)]
+
+
+def names_on(link: Any) -> list[str]:
+    """Return the names of the tables in a schema, sorted."""
+    what = "the key-value tables"
+    if not link.fetch(what, "SELECT 1 WHERE to_regclass('@.kv_tables') IS NOT NULL", []):
+        return []
+    return sorted(str(name) for (name,) in link.fetch(what, "SELECT name FROM @.kv_tables", []))

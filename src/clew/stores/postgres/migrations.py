@@ -1,7 +1,9 @@
 """The tables of a `PostgresStore`, and their migrations.
 
 - `steps` holds the steps of the runs themselves, which are most of the data, under a small key. `log` holds all other
-  entries. `origins` holds the initial state of a run, apart from the row, which every lease renewal rewrites.
+  entries. `origins` holds the initial state of a run, apart from the row, which every change of status rewrites.
+- `workers` holds the owners of runs, with one lease for each; `queue` the entries of queued runs;
+  `inbox` the messages to runs; `attributes` the attributes by which they are found.
 - An index of PostgreSQL accepts keys of about 2,700 bytes. So the index of a long id or path contains its beginning and
   its digest (`key_of`), and another column contains all of it.
 - Migrations run under an advisory lock, so one process creates the tables when several open a new schema.
@@ -24,7 +26,7 @@ OLDEST = 7
 
 MIGRATIONS: tuple[str, ...] = (
     """
-    CREATE TABLE runs (
+    CREATE TABLE @.runs (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text COLLATE "C" NOT NULL UNIQUE, run_id text NOT NULL,
         fence bigint NOT NULL DEFAULT 0, owner text NOT NULL DEFAULT '', slot integer NOT NULL DEFAULT 0,
         until double precision NOT NULL DEFAULT 0, server double precision NOT NULL DEFAULT 0,
@@ -32,31 +34,67 @@ MIGRATIONS: tuple[str, ...] = (
         graph text NOT NULL, seed text NOT NULL, parent text, parent_step bigint, structure text NOT NULL,
         target text NOT NULL, error bytea, census text
     ) WITH (fillfactor = 50);
-    CREATE INDEX runs_by_status ON runs (status, id);
-    CREATE INDEX runs_by_parent ON runs USING hash (parent);
-    CREATE TABLE origins (
+    CREATE INDEX runs_by_status ON @.runs (status, id);
+    CREATE INDEX runs_by_parent ON @.runs USING hash (parent);
+    CREATE TABLE @.origins (
         run bigint PRIMARY KEY, start bytea, codes text NOT NULL, start_digest text NOT NULL,
         description text NOT NULL, crc bigint NOT NULL
     );
-    CREATE TABLE steps (
+    CREATE TABLE @.steps (
         run bigint NOT NULL, n bigint NOT NULL, body bytea NOT NULL, digest bytea NOT NULL, crc integer NOT NULL,
         PRIMARY KEY (run, n)
     );
-    CREATE TABLE log (
+    CREATE TABLE @.log (
         run bigint NOT NULL, n bigint NOT NULL, kind text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,
         path text, body bytea NOT NULL, digest bytea NOT NULL, crc integer NOT NULL,
         PRIMARY KEY (run, kind, key, n)
     );
-    CREATE TABLE blobs (digest text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
-    CREATE TABLE uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
-    CREATE INDEX uses_by_digest ON uses (digest);
-    CREATE TABLE threads (key text COLLATE "C" PRIMARY KEY, name text NOT NULL, head text NOT NULL);
-    CREATE INDEX threads_by_head ON threads USING hash (head);
+    CREATE TABLE @.blobs (digest text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
+    CREATE TABLE @.uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
+    CREATE INDEX uses_by_digest ON @.uses (digest);
+    CREATE TABLE @.threads (key text COLLATE "C" PRIMARY KEY, name text NOT NULL, head text NOT NULL);
+    CREATE INDEX threads_by_head ON @.threads USING hash (head);
     """,
     """
-    ALTER TABLE runs ADD COLUMN child_of text;
-    ALTER TABLE runs ADD COLUMN place text NOT NULL DEFAULT '';
-    CREATE INDEX runs_by_child_of ON runs USING hash (child_of) WHERE child_of IS NOT NULL;
+    ALTER TABLE @.runs ADD COLUMN child_of text;
+    ALTER TABLE @.runs ADD COLUMN place text NOT NULL DEFAULT '';
+    CREATE INDEX runs_by_child_of ON @.runs USING hash (child_of) WHERE child_of IS NOT NULL;
+    """,
+    """
+    ALTER TABLE @.runs DROP COLUMN slot, DROP COLUMN until, DROP COLUMN server;
+    ALTER TABLE @.runs ADD COLUMN token text NOT NULL DEFAULT '';
+    UPDATE @.runs SET owner = '';
+    CREATE INDEX runs_by_owner ON @.runs USING hash (owner) WHERE owner <> '';
+    CREATE TABLE @.workers (
+        owner text COLLATE "C" PRIMARY KEY, label text NOT NULL, host text NOT NULL, pid integer NOT NULL,
+        started double precision NOT NULL, slot integer NOT NULL, server double precision NOT NULL,
+        until double precision NOT NULL, dead boolean NOT NULL, info text NOT NULL
+    ) WITH (fillfactor = 50);
+    CREATE TABLE @.queue (
+        run bigint PRIMARY KEY, queue text COLLATE "C" NOT NULL, structure text NOT NULL, priority integer NOT NULL,
+        due double precision NOT NULL, taken boolean NOT NULL DEFAULT false, tries integer NOT NULL DEFAULT 0,
+        mark text NOT NULL DEFAULT ''
+    );
+    CREATE TABLE @.inbox (
+        run bigint NOT NULL, n bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea, crc integer NOT NULL,
+        PRIMARY KEY (run, n)
+    );
+    CREATE UNIQUE INDEX inbox_by_id ON @.inbox (run, id);
+    ALTER TABLE @.runs ADD COLUMN attributes text NOT NULL DEFAULT '{}';
+    CREATE TABLE @.attributes (
+        name text COLLATE "C" NOT NULL, value text COLLATE "C" NOT NULL, created double precision NOT NULL,
+        run bigint NOT NULL, PRIMARY KEY (name, value, created, run)
+    );
+    CREATE INDEX attributes_by_run ON @.attributes (run);
+    DROP INDEX @.runs_by_status;
+    CREATE INDEX runs_by_status ON @.runs (status, created, id);
+    CREATE INDEX runs_by_created ON @.runs (created, id);
+    CREATE INDEX runs_by_graph ON @.runs (left(graph, 200), created, id);
+    CREATE INDEX queue_by_due ON @.queue (queue, structure, priority, due) WHERE NOT taken;
+    """,
+    """
+    ALTER TABLE @.runs ADD COLUMN last_queue text NOT NULL DEFAULT '';
+    UPDATE @.runs SET last_queue = queue.queue FROM @.queue WHERE queue.run = runs.id;
     """,
 )
 """One script for each version of the schema, from `OLDEST`. Opening a store migrates it."""
@@ -82,10 +120,9 @@ def key_of(text: str) -> str:
 
 
 def migrate(db: psycopg.Connection[Any], schema: str, name: str) -> None:
-    """Set the search path to `schema`, and create or migrate its tables."""
+    """Create or migrate the tables of a schema."""
     from psycopg.sql import SQL, Identifier
 
-    db.execute(SQL("SET search_path TO {}").format(Identifier(schema)))
     if _version(db, name) == _newest():
         return
     with db.transaction():
@@ -95,17 +132,17 @@ def migrate(db: psycopg.Connection[Any], schema: str, name: str) -> None:
         if not version:
             if db.execute("SELECT 1 FROM pg_tables WHERE schemaname = %s LIMIT 1", (schema,)).fetchone():
                 raise StoreError(f"{name} has tables of another program; give Clew a separate schema")
-            db.execute("CREATE TABLE version (version integer NOT NULL)")
-            db.execute("INSERT INTO version VALUES (0)")
+            db.execute("CREATE TABLE @.version (version integer NOT NULL)")
+            db.execute("INSERT INTO @.version VALUES (0)")
         for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:
             db.execute(script)
-        db.execute("UPDATE version SET version = %s", (_newest(),))
+        db.execute("UPDATE @.version SET version = %s", (_newest(),))
 
 
 def _version(db: psycopg.Connection[Any], name: str) -> int:
-    if db.execute("SELECT to_regclass('version')").fetchone() == (None,):
+    if db.execute("SELECT to_regclass('@.version')").fetchone() == (None,):
         return 0
-    found = db.execute("SELECT version FROM version").fetchone()
+    found = db.execute("SELECT version FROM @.version").fetchone()
     version = int(found[0]) if found else 0
     check_version(version, OLDEST, _newest(), name)
     return version

@@ -85,13 +85,13 @@ class Pool:
         self._idle: list[PooledConnection] = []
         self.sessions: set[PooledConnection] = set()
         self._opening: set[Loan] = set()
-        self._is_closed = False
+        self.is_closed = False
 
     def take(self, loan: Loan) -> PooledConnection | None:
         """Take a connection, or return None if the pool is closed. Raise the error of `connect`."""
         while True:
             with self._lock:
-                if self._is_closed:
+                if self.is_closed:
                     return None
                 while self._idle:
                     loan.session = session = self._idle[-1]
@@ -124,7 +124,7 @@ class Pool:
                     session.db.close()
                 self._opening.discard(loan)
             elif session is not None and session in self.sessions and session.loan is loan:
-                if self._is_closed or not session.is_idle:
+                if self.is_closed or not session.is_idle:
                     self._drop(session)
                 elif session not in self._idle:
                     self._idle.append(session)
@@ -142,7 +142,7 @@ class Pool:
     def close(self) -> None:
         """Close idle connections now, and those in use when they are returned."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             while self._idle:
                 self._drop(self._idle.pop())
             while self._turns:
@@ -151,7 +151,7 @@ class Pool:
 
     def leave_to_parent(self) -> None:
         """Reset the pool in a forked child, without the connections of the parent."""
-        was_closed = self._is_closed
+        was_closed = self.is_closed
         if self.sessions:
             null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             for session in self.sessions:
@@ -160,7 +160,7 @@ class Pool:
                     _inherited.append(session)
             os.close(null)
         self._begin()
-        self._is_closed = was_closed
+        self.is_closed = was_closed
 
 
 def _wake(turn: LockType) -> None:

@@ -7,7 +7,7 @@ Times are those of the server's clock. `cached`, `cache` and `clear_cache` are m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from clew.stores.postgres.connection import StoreConnection
 from clew.stores.postgres.deletion import drop_unused
@@ -16,35 +16,29 @@ from clew.stores.results import EXPIRED_AT_A_TIME, checked_result, result_checks
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
+    from clew.stores.postgres.store import PostgresStore
 
 _WHAT = "the cached results"
 _LOCK = 0x436C657A  # class of the advisory locks for creating the table
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
-_EXISTS = "SELECT to_regclass('results') IS NOT NULL"
+_EXISTS = "SELECT to_regclass('@.results') IS NOT NULL"
 _TABLE = """
-    CREATE TABLE IF NOT EXISTS results (
+    CREATE TABLE IF NOT EXISTS @.results (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text COLLATE "C" NOT NULL UNIQUE,
         node text NOT NULL, body bytea NOT NULL, made double precision NOT NULL, expires double precision,
         crc integer NOT NULL
     );
-    CREATE INDEX IF NOT EXISTS results_by_expiry ON results (expires) WHERE expires IS NOT NULL;
-    CREATE INDEX IF NOT EXISTS results_by_node ON results (node);
+    CREATE INDEX IF NOT EXISTS results_by_expiry ON @.results (expires) WHERE expires IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS results_by_node ON @.results (node);
 """
 _PUT = f"""
-    INSERT INTO results (key, node, body, made, expires, crc)
+    INSERT INTO @.results (key, node, body, made, expires, crc)
     VALUES (%s, %s, %s, {_NOW}, {_NOW} + %s::double precision, %s) RETURNING id
 """
 
 
-class PostgresResults(Protocol):
-    """The part of a `PostgresStore` that its methods here use."""
-
-    _link: StoreConnection
-
-
-def cached(store: PostgresResults, key: str) -> CachedResult | None:
-    """Return a cached result, or None if it does not exist or has expired."""
-    select = f"SELECT body, crc, made, expires, {_NOW} FROM results WHERE key = %s"
+def cached(store: PostgresStore, key: str) -> CachedResult | None:
+    select = f"SELECT body, crc, made, expires, {_NOW} FROM @.results WHERE key = %s"
     found = store._link.run(_WHAT, lambda cursor, _: _rows(cursor, select, (key,)))
     if not found:
         return None
@@ -53,7 +47,7 @@ def cached(store: PostgresResults, key: str) -> CachedResult | None:
 
 
 def cache(
-    store: PostgresResults,
+    store: PostgresStore,
     key: str,
     node: str,
     body: bytes,
@@ -66,22 +60,25 @@ def cache(
     def work(cursor: Cursor, _: bool) -> None:
         with cursor.connection.transaction():
             if not _exists(cursor):
-                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))", (_LOCK,))
+                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext('@.'))", (_LOCK,))
                 cursor.connection.execute(_TABLE)  # several statements, without parameters
             cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, key))
-            expired = f"SELECT id FROM results WHERE expires <= {_NOW} LIMIT %s FOR UPDATE SKIP LOCKED"
+            expired = f"SELECT id FROM @.results WHERE expires <= {_NOW} LIMIT %s FOR UPDATE SKIP LOCKED"
             _drop(cursor, f"key = %s OR id IN ({expired})", (key, EXPIRED_AT_A_TIME))
             made = cursor.execute(_PUT, (key, node, body, ttl, result_checksum(key, body))).fetchone()
             assert made is not None
             for digest, content in blobs.items():
-                cursor.execute("INSERT INTO blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, content))
-                cursor.execute("INSERT INTO uses VALUES (%s, %s) ON CONFLICT DO NOTHING", (-made[0], digest))
+                cursor.execute(
+                    "INSERT INTO @.blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, content)
+                )
+                cursor.execute(
+                    "INSERT INTO @.uses VALUES (%s, %s) ON CONFLICT DO NOTHING", (-made[0], digest)
+                )
 
     store._link.run(_WHAT, work)
 
 
-def clear_cache(store: PostgresResults, node: str | None = None) -> int:
-    """Delete the cached results of a node, or all."""
+def clear_cache(store: PostgresStore, node: str | None = None) -> int:
 
     def work(cursor: Cursor, _: bool) -> int:
         with cursor.connection.transaction():
@@ -94,7 +91,7 @@ def clear_cache(store: PostgresResults, node: str | None = None) -> int:
 
 def result_keys(link: StoreConnection) -> list[str]:
     """Return the keys of all results."""
-    found = link.run(_WHAT, lambda cursor, _: _rows(cursor, "SELECT key FROM results ORDER BY id", ()))
+    found = link.run(_WHAT, lambda cursor, _: _rows(cursor, "SELECT key FROM @.results ORDER BY id", ()))
     return [key for (key,) in found]
 
 
@@ -107,9 +104,11 @@ def _rows(cursor: Cursor, statement: str, values: tuple[Any, ...]) -> list[Any]:
 
 
 def _drop(cursor: Cursor, where: str, values: tuple[Any, ...]) -> int:
-    gone = [number for (number,) in cursor.execute(f"DELETE FROM results WHERE {where} RETURNING id", values)]
+    gone = [
+        number for (number,) in cursor.execute(f"DELETE FROM @.results WHERE {where} RETURNING id", values)
+    ]
     used = cursor.execute(
-        "DELETE FROM uses WHERE run = ANY(%s) RETURNING digest", ([-number for number in gone],)
+        "DELETE FROM @.uses WHERE run = ANY(%s) RETURNING digest", ([-number for number in gone],)
     )
     drop_unused(cursor, [digest for (digest,) in used.fetchall()])
     return len(gone)

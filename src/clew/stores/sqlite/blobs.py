@@ -11,6 +11,7 @@ Rules:
   leaves at most a file without a row, and no reader looks at such a file. It is written again when it is needed.
 - Files are written and removed only inside a write transaction, which only one process can have. A file is removed
   after the deletion of its row is on the disk, unless a row refers to it again. This also removes files without a row.
+- The folder also has the files of key-value tables, whose names start with ``kv-``; `kv.py` writes and removes them.
 
 The caller opens the transactions.
 """
@@ -21,6 +22,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
 
@@ -29,10 +31,13 @@ from clew.errors import StoreUnavailableError
 LARGEST = 1 << 20
 """The size of the largest blob inside the database."""
 
+KEY_VALUE = "kv-"
+"""The names of files of key-value tables start with it."""
+
 _PUT = "INSERT INTO blobs (digest, run, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _EXISTS = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
 _IS_USED = "SELECT 1 FROM blobs WHERE digest = ? AND run <> 0 LIMIT 1"
-_DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
+_NAME = re.compile("[0-9a-f]{64}|kv-[0-9a-f]{32}", re.ASCII)
 _PART = 1 << 20  # of a write: larger ones take longer
 
 
@@ -52,8 +57,8 @@ class BlobFolder:
         except OSError:
             return False
 
-    def write(self, digest: str, content: bytes) -> None:
-        """Write a blob to the disk."""
+    def write(self, digest: str, *parts: bytes) -> None:
+        """Write a blob, given in parts, to the disk."""
         file = self.path / digest
         try:
             mode = S_IMODE(os.stat(self._database).st_mode)
@@ -62,9 +67,10 @@ class BlobFolder:
                 self._sync(self.path.parent)
             descriptor = os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode & 0o666)
             with open(descriptor, "wb", buffering=0) as out:
-                view = memoryview(content)
-                while view:
-                    view = view[out.write(view[:_PART]) :]
+                for part in parts:
+                    view = memoryview(part)
+                    while view:
+                        view = view[out.write(view[:_PART]) :]
                 if self._syncs:
                     os.fsync(out.fileno())
             self._sync(self.path)
@@ -77,22 +83,34 @@ class BlobFolder:
     def read(self, digest: str) -> bytes | None:
         """Return a blob without verifying it, or None if it does not exist."""
         try:
-            return (self.path / digest).read_bytes() if _DIGEST.fullmatch(digest) else None
+            return (self.path / digest).read_bytes() if _NAME.fullmatch(digest) else None
         except OSError:
             return None
 
     def sweep(self, db: sqlite3.Connection) -> None:
-        """Remove the files without a row."""
+        """Remove the files without a row, except those of key-value tables."""
+        files = {name for name in self.names() if not name.startswith(KEY_VALUE)}
+        rows = db.execute("SELECT digest FROM blobs WHERE run = 0 AND body IS NULL")
+        self.remove(files.difference(digest for (digest,) in rows))
+
+    def names(self) -> list[str]:
+        """Return the names of the files."""
         try:
-            files = os.listdir(self.path)
+            return os.listdir(self.path)
         except OSError:
+            return []
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, after the deletion of their rows is on the disk.
+
+        Other names are ignored: a hostile row could name a file elsewhere.
+        """
+        names = [name for name in names if _NAME.fullmatch(name)]
+        if not names:
             return
-        self._sync(Path(f"{self._database}-wal"))
-        known = {
-            digest for (digest,) in db.execute("SELECT digest FROM blobs WHERE run = 0 AND body IS NULL")
-        }
-        for name in files:
-            if name not in known:
+        with suppress(OSError):  # a file that stays has no row, and is removed later
+            self._sync(Path(f"{self._database}-wal"))
+            for name in names:
                 (self.path / name).unlink(missing_ok=True)
 
     def _sync(self, path: Path) -> None:

@@ -45,5 +45,8 @@ def _delete(db: sqlite3.Connection, number: int) -> bool:
     db.execute("DELETE FROM log WHERE run = ?", (number,))
     has_files = drop_blobs(db, number)
     db.execute("DELETE FROM origins WHERE run = ?", (number,))
+    db.execute("DELETE FROM queue WHERE run = ?", (number,))
+    db.execute("DELETE FROM inbox WHERE run = ?", (number,))
+    db.execute("DELETE FROM attributes WHERE run = ?", (number,))
     db.execute("DELETE FROM runs WHERE id = ?", (number,))
     return has_files

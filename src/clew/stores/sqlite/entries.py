@@ -63,6 +63,22 @@ def own_steps(db: sqlite3.Connection, number: int, after: int, last: int) -> Fou
     ).fetchall()
 
 
+def last_steps(db: sqlite3.Connection, number: int, after: int, most: int) -> Found:
+    """Return the last steps of the run itself with after < n, at most `most`."""
+    base = number * SPAN
+    found = db.execute(
+        f"SELECT '{OWN_STEP}', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id < ?1 + {SPAN} "
+        f"ORDER BY id DESC LIMIT ?3",
+        (base, base + min(max(after, -1), SPAN), most),
+    ).fetchall()
+    found += db.execute(  # steps with a larger n are in the other table
+        f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = '{OWN_STEP}' AND path = '' AND n > ? "
+        f"ORDER BY n DESC LIMIT ?",
+        (number, after, most),
+    ).fetchall()
+    return sorted(found, key=itemgetter(2))[-most:]
+
+
 def others(db: sqlite3.Connection, number: int, after: int, last: int, skip: Collection[str]) -> Found:
     """Return all other entries, without some kinds."""
     without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
@@ -126,7 +142,7 @@ def newest(
     return max(found, default=None, key=itemgetter(0))
 
 
-def counts(db: sqlite3.Connection, number: int, run_id: str) -> dict[tuple[str, str], int]:
+def counted(db: sqlite3.Connection, number: int, run_id: str) -> dict[tuple[str, str], int]:
     """Return the number of entries of each kind and path, without the run's own steps. This reads only the index.
 
     Raise StoreCorruptError for a name of another type.

@@ -3,7 +3,9 @@
 - `steps` holds the steps of the runs themselves, which are most of the data. Its key is one integer, made of the number
   of the run and of the step. So a step is one insert at the end of one tree, and repeats neither run nor path.
 - `log` holds all other entries.
-- `origins` holds the initial state of a run, apart from the row, which every lease renewal rewrites.
+- `origins` holds the initial state of a run, apart from the row, which every change of status rewrites.
+- `workers` holds the owners of runs, with one lease for each; `queue` the entries of queued runs;
+  `inbox` the messages to runs; `attributes` the attributes by which they are found.
 - `clew.stores.sqlite.blobs` stores large values.
 - Each table and each index takes at least a page, so a small file has few of them.
 
@@ -67,6 +69,42 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT '';
     CREATE INDEX runs_by_child_of ON runs (child_of) WHERE child_of IS NOT NULL;
     """,
+    """
+    ALTER TABLE runs DROP COLUMN slot;
+    ALTER TABLE runs DROP COLUMN until;
+    ALTER TABLE runs DROP COLUMN boot;
+    ALTER TABLE runs ADD COLUMN token TEXT NOT NULL DEFAULT '';
+    UPDATE runs SET owner = '';
+    CREATE TABLE workers (
+        owner TEXT PRIMARY KEY, label TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, started REAL NOT NULL,
+        slot INTEGER NOT NULL, until REAL NOT NULL, boot TEXT NOT NULL, dead INTEGER NOT NULL, info TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE queue (
+        run INTEGER PRIMARY KEY, queue TEXT NOT NULL, structure TEXT NOT NULL, priority INTEGER NOT NULL,
+        due REAL NOT NULL, taken INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0,
+        mark TEXT NOT NULL DEFAULT ''
+    );
+    CREATE TABLE inbox (
+        run INTEGER NOT NULL, n INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, body BLOB,
+        crc INTEGER NOT NULL, PRIMARY KEY (run, n)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX inbox_by_id ON inbox (run, id);
+    ALTER TABLE runs ADD COLUMN attributes TEXT NOT NULL DEFAULT '{}';
+    CREATE TABLE attributes (
+        name TEXT NOT NULL, value TEXT NOT NULL, created REAL NOT NULL, run INTEGER NOT NULL,
+        PRIMARY KEY (name, value, created, run)
+    ) WITHOUT ROWID;
+    CREATE INDEX attributes_by_run ON attributes (run);
+    DROP INDEX runs_by_status;
+    CREATE INDEX runs_by_status ON runs (status, created, id);
+    CREATE INDEX runs_by_created ON runs (created, id);
+    CREATE INDEX queue_taken ON queue (queue, structure) WHERE taken;
+    CREATE INDEX queue_by_due ON queue (queue, structure, priority, due) WHERE NOT taken;
+    """,
+    """
+    ALTER TABLE runs ADD COLUMN last_queue TEXT NOT NULL DEFAULT '';
+    UPDATE runs SET last_queue = queue.queue FROM queue WHERE queue.run = runs.id;
+    """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""
 
@@ -87,14 +125,14 @@ def check_options(path: Any, synchronous: str, timeout: Any) -> None:
         raise StoreError(f"{os.fspath(path)!r} is not a file; use MemoryStore() for runs in memory")
 
 
-def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
+def check_place(path: Path, file: os.stat_result, what: str) -> None:
     """Raise UnknownRunError if the file was removed or replaced: other processes could not see the write."""
     try:
         if os.path.samestat(file, os.stat(path)):
             return
     except FileNotFoundError:
         pass
-    raise UnknownRunError(replaced(run_id, path))
+    raise UnknownRunError(replaced(what, path))
 
 
 def open_existing(path: Path, timeout: float) -> sqlite3.Connection:
@@ -247,6 +285,8 @@ def insert(db: sqlite3.Connection, into: str, width: int, tail: str, rows: Seque
     Each statement releases the GIL, and a busy thread returns it late. With one statement per row, the background
     writer would spend its time waiting.
     """
+    if not rows:
+        return
     one = f"({', '.join('?' * width)})"
     whole = len(rows) - len(rows) % _ROWS
     if whole:

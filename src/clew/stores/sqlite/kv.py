@@ -4,6 +4,9 @@
 - A write is one transaction.
 - Opening the first table creates the SQL tables; other files are not changed.
 - Each row has a checksum, so reading a damaged row raises an error that names it.
+- A value of more than 1 MiB is a file in the folder of the blobs (`blobs.py`), and its row has the name of the file, as
+  text. A file is written in the transaction of its row, and never changed. It is removed after a transaction has
+  replaced or deleted the row. A kill may leave a file without a row; the next one to be written removes it.
 - `version` uses SQLite's ``data_version``, which reveals writes of other connections without reading a table.
 - An interrupt can happen at any time. So a ``with`` statement takes the lock itself (a generator would hold it as long
   as the traceback lives), and the next transaction rolls back one that an interrupt left open.
@@ -16,11 +19,26 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
-from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer, older
+from clew.stores.kv import (
+    FORMAT,
+    Change,
+    KeyValueTable,
+    behind,
+    check_key,
+    conflict,
+    damaged,
+    in_pages,
+    joined,
+    lost,
+    newer,
+    older,
+)
+from clew.stores.sqlite.blobs import KEY_VALUE, LARGEST, BlobFolder
 from clew.stores.sqlite.file import explained, open_file
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.sqlite.transactions import Translated
@@ -33,16 +51,18 @@ _TABLES = (
     "version INTEGER NOT NULL DEFAULT 0)",
     "CREATE TABLE IF NOT EXISTS kv_rows (table_id INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, "
     "crc INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS kv_files ON kv_rows (table_id, key, value) WHERE typeof(value) = 'text'",
 )
 _READ = "SELECT value, crc FROM kv_rows WHERE table_id = ? AND key = ?"
 _PUT = (
     "INSERT INTO kv_rows VALUES (?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET value = excluded.value, crc = excluded.crc"
 )
+_FILES = "SELECT key, value FROM kv_rows WHERE table_id = ? AND typeof(value) = 'text'"
 _MANY = 500  # keys in one statement
 
 
-class SQLiteKeyValueTable:
+class SQLiteKeyValueTable(KeyValueTable):
     """A key-value table in a SQLite file."""
 
     def __init__(
@@ -61,6 +81,8 @@ class SQLiteKeyValueTable:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._seen = (-1, -1)  # SQLite's data_version, and the version of the table read after it
+        self._folder = BlobFolder(self.path, syncs=self._options[0] != "off")
+        self._is_swept = False
         with self._translated():
             self._db = open_file(self.path, *self._options)
             self._id = self._find() or self._make()
@@ -98,15 +120,22 @@ class SQLiteKeyValueTable:
     # -- reading -----------------------------------------------------------------------------------------
 
     def read(self, key: str) -> bytes | None:
-        """Return the value of a key, or None."""
         check_key(key)
-        with self._own(), self._translated():
-            db = self._db
-            row = db.execute(_READ, (self._id, key)).fetchone()
-        return None if row is None else self._checked(key, *row)
+        missing = None  # the file that the row named when it was read before
+        while True:
+            with self._own(), self._translated():
+                db = self._db
+                row = db.execute(_READ, (self._id, key)).fetchone()
+            if row is None or type(row[0]) is bytes:
+                return None if row is None else self._checked(key, *row)
+            content = self._folder.read(str(row[0]))
+            if content is not None:
+                return self._checked(key, content, row[1])
+            if row[0] == missing:
+                raise StoreCorruptError(lost(self.name, self._folder.place, key, row[0]))
+            missing = row[0]  # another process may have replaced the value in between
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those keys that exist."""
         wanted = list(keys)
         for key in wanted:
             check_key(key)
@@ -120,25 +149,27 @@ class SQLiteKeyValueTable:
                     f"({', '.join('?' * len(some))})",
                     (self._id, *some),
                 )
-                found.update((key, self._checked(key, value, crc)) for key, value, crc in rows)
+                found.update(self._contents(rows.fetchall()))
         return found
+
+    def _contents(self, rows: Iterable[tuple[str, bytes | str, int]]) -> Iterator[tuple[str, bytes]]:
+        for key, value, crc in rows:
+            if type(value) is bytes:
+                yield key, self._checked(key, value, crc)
+            elif (content := self.read(key)) is not None:
+                yield key, content
 
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Iterate over the sorted keys that start with `prefix`, with their values."""
-        return in_pages(self._page if check else self._unchecked, prefix, after, limit)
-
-    def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
-        rows = self._fetched(start, inclusive, end, size)
-        return [(key, self._checked(key, value, crc)) for key, value, crc in rows]
-
-    def _unchecked(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
-        return [(key, bytes(value)) for key, value, _ in self._fetched(start, inclusive, end, size)]
+        rows = in_pages(self._fetched, prefix, after, limit)
+        if check:
+            return self._contents(rows)
+        return ((key, value if type(value) is bytes else b"") for key, value, _ in rows)
 
     def _fetched(
         self, start: str, inclusive: bool, end: str | None, size: int
-    ) -> list[tuple[str, bytes, int]]:
+    ) -> list[tuple[str, bytes | str, int]]:
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
         statement = (
             f"SELECT key, value, crc FROM kv_rows WHERE table_id = ? AND key {'>=' if inclusive else '>'} ? {until} "
@@ -149,7 +180,6 @@ class SQLiteKeyValueTable:
             return db.execute(statement, (self._id, start, *bound, size)).fetchall()
 
     def count(self, prefix: str = "") -> int:
-        """Count the keys that start with `prefix`."""
         check_key(prefix)
         end = behind(prefix)
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
@@ -166,7 +196,6 @@ class SQLiteKeyValueTable:
     # -- writing -----------------------------------------------------------------------------------------
 
     def version(self) -> int:
-        """Return the number of the latest write."""
         # Callers with a cache ask before every request, so the usual case is kept short.
         try:
             if self._process != os.getpid():
@@ -184,34 +213,69 @@ class SQLiteKeyValueTable:
             raise explained(error, self._what, self.path) from error
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Set keys, or delete them where the value is None, atomically; return the new version."""
-        wanted = dict(changes)
-        put, gone = [], []
-        for key, value in wanted.items():
+        put: dict[str, tuple[Any, ...]] = {}
+        gone: list[tuple[int, str]] = []
+        files: list[tuple[str, list[bytes]]] = []
+        for key, value in dict(changes).items():
             check_key(key)
             if value is None:
                 gone.append((self._id, key))
-            else:
-                put.append((self._id, key, value, _crc(key, value)))
+                continue
+            parts: list[bytes] = value if isinstance(value, list) else [value]
+            stored: bytes | str = parts[0]
+            if sum(map(len, parts)) > LARGEST:
+                stored = f"{KEY_VALUE}{token_hex(16)}"
+                files.append((stored, parts))
+            elif len(parts) > 1:
+                stored = joined(value)
+            put[key] = (self._id, key, stored, _crc(key, *parts))
         with self._own(), self._translated():
-            self._seen = (self._seen[0], self._write(put, gone, expect))
+            self._seen = (self._seen[0], self._write(put, gone, files, expect))
             return self._seen[1]
 
-    def _write(self, put: list[tuple[Any, ...]], gone: list[tuple[Any, ...]], expect: int | None) -> int:
+    def _write(
+        self,
+        put: dict[str, tuple[Any, ...]],
+        gone: list[tuple[int, str]],
+        files: list[tuple[str, list[bytes]]],
+        expect: int | None,
+    ) -> int:
         # data_version does not change with this connection's own writes.
         with _Transaction(self._db) as db:
             updated = db.execute(
                 "UPDATE kv_tables SET version = version + 1 WHERE id = ?1 AND (?2 IS NULL OR version = ?2) "
-                "RETURNING version",
+                "RETURNING version, format",
                 (self._id, expect),
             ).fetchone()
             if updated is None:
                 raise StoreConflictError(conflict(self.name))
+            if updated[1] != FORMAT:
+                db.execute(_TABLES[-1])
+                db.execute("UPDATE kv_tables SET format = ? WHERE id = ?", (FORMAT, self._id))
+            keys = put.keys() | {key for _, key in gone}
+            replaced = [name for key, name in db.execute(_FILES, (self._id,)) if key in keys]
+            if files:
+                self._write_files(db, files)
             if put:
-                db.executemany(_PUT, put)
+                db.executemany(_PUT, put.values())
             if gone:
                 db.executemany("DELETE FROM kv_rows WHERE table_id = ? AND key = ?", gone)
+        self._folder.remove(replaced)
         return int(updated[0])
+
+    def _write_files(self, db: sqlite3.Connection, files: list[tuple[str, list[bytes]]]) -> None:
+        """Write the files of large values; the first time, remove those that a killed process has left."""
+        if not self._is_swept:
+            rows = db.execute("SELECT value FROM kv_rows WHERE typeof(value) = 'text'")
+            names = {name for name in self._folder.names() if name.startswith(KEY_VALUE)}
+            self._folder.remove(names.difference(name for (name,) in rows))
+            self._is_swept = True
+        try:
+            for name, parts in files:
+                self._folder.write(name, *parts)
+        except BaseException:
+            self._folder.remove([name for name, _ in files])
+            raise
 
     # -- the connection ----------------------------------------------------------------------------------
 
@@ -233,7 +297,6 @@ class SQLiteKeyValueTable:
         return explained(error, what, self.path)
 
     def close(self) -> None:
-        """Close the file."""
         if self._process == os.getpid():
             with self._lock:
                 self._db.close()
@@ -264,5 +327,16 @@ class _Transaction:
                 self._db.execute("ROLLBACK")
 
 
-def _crc(key: str, value: bytes) -> int:
-    return crc32(value, crc32(key.encode())) - (1 << 31)  # signed: four bytes instead of six
+def _crc(key: str, *parts: bytes) -> int:
+    found = crc32(key.encode())
+    for part in parts:
+        found = crc32(part, found)
+    return found - (1 << 31)  # signed: four bytes instead of six
+
+
+def names_in(store: Any) -> list[str]:
+    """Return the names of the tables in the file of a `SQLiteStore`, sorted."""
+    with store._lock, store._reading("the key-value tables") as db:
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'kv_tables'").fetchone() is None:
+            return []
+        return [str(name) for (name,) in db.execute("SELECT name FROM kv_tables ORDER BY name")]

@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from clew.stores.lease_clock import LeaseClock
 from clew.stores.protocol import CachedResult
 from clew.stores.results import EXPIRED_AT_A_TIME, checked_result, result_checksum
-from clew.stores.sqlite.blobs import BlobFolder, put_blobs, release_blobs
-from clew.stores.sqlite.transactions import SQLiteTransaction
+from clew.stores.sqlite.blobs import put_blobs, release_blobs
 
 if TYPE_CHECKING:
-    from _thread import RLock
+    from clew.stores.sqlite.store import SQLiteStore
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS results (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
@@ -35,21 +33,7 @@ _PUT = "INSERT INTO results (key, node, body, blobs, made, expires, crc) VALUES 
 _NO_TABLE = "no such table: results"
 
 
-class SQLiteResults(Protocol):
-    """The parts of a `SQLiteStore` that its methods here use."""
-
-    _lock: RLock
-    _clock: LeaseClock
-    _db: sqlite3.Connection
-    _folder: BlobFolder
-
-    def _reading(self, what: str) -> SQLiteTransaction: ...
-
-    def _writing(self, what: str, *, wait: bool = ...) -> SQLiteTransaction: ...
-
-
-def cached(store: SQLiteResults, key: str) -> CachedResult | None:
-    """Return a cached result, or None if it does not exist or has expired."""
+def cached(store: SQLiteStore, key: str) -> CachedResult | None:
     with store._lock, store._reading("a cached result") as db:
         found = _rows(db, "SELECT body, crc, made, expires FROM results WHERE key = ?", (key,))
     if not found:
@@ -59,7 +43,7 @@ def cached(store: SQLiteResults, key: str) -> CachedResult | None:
 
 
 def cache(
-    store: SQLiteResults,
+    store: SQLiteStore,
     key: str,
     node: str,
     body: bytes,
@@ -80,8 +64,7 @@ def cache(
     _sweep(store, has_files)
 
 
-def clear_cache(store: SQLiteResults, node: str | None = None) -> int:
-    """Delete the cached results of a node, or all."""
+def clear_cache(store: SQLiteStore, node: str | None = None) -> int:
     where, values = ("", ()) if node is None else (" WHERE node = ?", (node,))
     with store._lock, store._writing("the cached results") as db:
         found = _rows(db, f"SELECT id, blobs FROM results{where}", values)
@@ -113,7 +96,7 @@ def _drop(db: sqlite3.Connection, found: Sequence[tuple[Any, ...]]) -> bool:
     return has_files
 
 
-def _sweep(store: SQLiteResults, has_files: bool) -> None:
+def _sweep(store: SQLiteStore, has_files: bool) -> None:
     if has_files and not store._db.in_transaction:  # committed: this was not a nested use
         with store._lock, store._writing("the large values") as db:
             store._folder.sweep(db)

@@ -7,8 +7,8 @@
 - Leases use the clock since boot; an owner from an earlier boot is dead (`clew.stores.lease_clock`).
 - A fence contains the number of the run in the file, which is never reused, and the number of its claims. So the
   insert of a step needs no key other than the fence.
-- Creating, claiming, renewing and updating a run detect that the file was removed or replaced. SQLite itself would
-  continue to write to the removed file.
+- Creating, claiming and updating a run and renewing a lease detect that the file was removed or replaced. SQLite itself
+  would continue to write to the removed file.
 - Reads detect damage, and the error names the run and the entry.
 """
 
@@ -25,19 +25,21 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from weakref import WeakSet
 
+from msgspec.structs import replace
+
 from clew.errors import (
     CommitConflictError,
     RunExistsError,
     RunOwnedError,
     StoreCorruptError,
     StoreError,
-    UnknownRunError,
 )
+from clew.stores.inherited_docs import with_docs
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
-from clew.stores.messages import RECENT, conflict, exists, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, ThreadMove
+from clew.stores.messages import RECENT, conflict, exists, lost_content, taken_over, unknown
+from clew.stores.protocol import OWN_STEP, LogEntry, QueueEntry, RunRow, Statement, Store, ThreadMove
+from clew.stores.queue import FINAL
 from clew.stores.sql_rows import (
-    COLUMNS,
     ORIGIN,
     ROW,
     checked,
@@ -48,7 +50,7 @@ from clew.stores.sql_rows import (
     row_values,
     selection,
 )
-from clew.stores.sqlite import results, threads
+from clew.stores.sqlite import inbox, log_end, ownership, pages, queue, results, threads
 from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
 from clew.stores.sqlite.deletion import delete_run, detach_run
@@ -56,7 +58,6 @@ from clew.stores.sqlite.entries import (
     MOST,
     SPAN,
     census,
-    counts,
     differing,
     has,
     named,
@@ -78,8 +79,10 @@ from clew.stores.sqlite.file import (
     rehearse,
 )
 from clew.stores.sqlite.fork_safety import guard
-from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners, checked_owner
+from clew.stores.sqlite.ownership import ADD_ROW, RELEASED, add_owned
+from clew.stores.sqlite.queue import put as put_entry
 from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
+from clew.stores.sqlite.workers import Workers
 
 __all__ = ["SQLiteStore"]
 
@@ -91,7 +94,12 @@ _ADD_ENTRY = (
     "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
 )
-_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
+_UPDATE = "UPDATE runs SET status = ?, updated = ?, error = ? WHERE run_id = ? AND fence = ?"
+_END = f"UPDATE runs SET status = ?, updated = ?, error = ?, census = ?, {RELEASED} WHERE id = ?"
+_HELD = "SELECT id, fence FROM runs WHERE run_id = ?"
+_HELD_AND_QUEUED = (
+    "SELECT id, fence, EXISTS (SELECT 1 FROM queue WHERE run = runs.id) FROM runs WHERE run_id = ?"
+)
 _ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -107,7 +115,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class SQLiteStore(threads.SQLiteThreads):
+@with_docs
+class SQLiteStore(Store):
     """A store in a SQLite file."""
 
     encodes = True
@@ -128,7 +137,7 @@ class SQLiteStore(threads.SQLiteThreads):
         self.defers = synchronous == "full"  # otherwise no commit waits for the disk
         self._lock = threading.RLock()
         self._clock = clock
-        self._owners = Owners(self.path, clock)
+        self._workers = Workers(self.path, clock)
         self._folder = BlobFolder(self.path, syncs=synchronous != "off")
         self._hasty: SQLiteStore | None = None
         self._data_version = DataVersion(self.path, timeout)
@@ -149,7 +158,7 @@ class SQLiteStore(threads.SQLiteThreads):
     def _forked(self) -> None:
         """Prepare the store in a forked child, which needs its own connection."""
         self._lock = threading.RLock()
-        self._owners.leave_to_parent()
+        self._workers.leave_to_parent()
         self._is_open = False
         self._db = cast(sqlite3.Connection, ForkedConnection(self._db, self._open))
 
@@ -176,30 +185,40 @@ class SQLiteStore(threads.SQLiteThreads):
         *,
         owner: str = "",
         lease: float = 0.0,
+        token: str = "",
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
         thread: ThreadMove | None = None,
+        queue: QueueEntry | None = None,
     ) -> int:
-        """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
-        check_place(self.path, self._file, row.run_id)
-        with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
-            values, origin = row_values(row)
+        check_place(self.path, self._file, what := f"run {row.run_id!r}")
+        with self._lock, self._writing(what, wait=wait) as db:
+            values, origin = row_values(
+                row if queue is None else replace(row, status="queued", queue=queue.queue)
+            )
             for other in needed_by(row):
                 self._number(db, other)
+            fence = 0
             try:
-                number = db.execute(_ADD_ROW, values).lastrowid
+                if owner:
+                    number, fence = add_owned(db, self._workers, values, owner, token, lease)
+                else:
+                    number = db.execute(ADD_ROW, values).lastrowid or 0
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
-            assert number is not None
             if thread is not None:
                 threads.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
+            if row.attributes:
+                named = [(name, value, row.created, number) for name, value in row.attributes.items()]
+                db.executemany("INSERT INTO attributes VALUES (?, ?, ?, ?)", named)
             put_blobs(db, self._folder, number, blobs)
             put(db, number, row.run_id, entries)
-            return self._take(db, number, 0, owner, lease) if owner else 0
+            if queue is not None:
+                put_entry(db, number, queue, self._clock.time())
+            return fence
 
     def row(self, run_id: str) -> RunRow:
-        """Return a run. Raise UnknownRunError if it does not exist."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
             if found is None:
@@ -210,27 +229,40 @@ class SQLiteStore(threads.SQLiteThreads):
         return row
 
     def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
-        """Return all runs, those with a status, or the children of one run, in the order of their creation."""
         where, values = selection(status, of)
         with self._lock, self._reading("the list of runs") as db:
             return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
+    page, tally = pages.page, pages.tally
+    head, threads = threads.head, threads.threads
+
     def update(
-        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+        self,
+        run_id: str,
+        *,
+        status: str,
+        updated: float,
+        error: Any,
+        fence: int,
+        release: bool = False,
+        due: float | None = None,
     ) -> None:
-        """Update the row of a run, and release the run if `release` is set."""
-        check_place(self.path, self._file, run_id)
-        what = "status = ?, updated = ?, error = ?"
-        if not release:
-            self._change(run_id, fence, what, status, updated, error)
+        check_place(self.path, self._file, what := f"run {run_id!r}")
+        if not release and status not in FINAL:  # no entry of the queue changes
+            with self._translated(what), self._lock:
+                if not clean(self).execute(_UPDATE, (status, updated, error, run_id, fence)).rowcount:
+                    self._owned(self._db, run_id, fence)
             return
-        with self._lock, self._writing(f"run {run_id!r}") as db:
-            number = self._owned(db, run_id, fence)
-            values = (status, updated, error, census(db, number), number)
-            db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
+        with self._lock, self._writing(what) as db:
+            number, _, is_queued = self._held(db, run_id, fence, _HELD_AND_QUEUED)
+            if release:
+                db.execute(_END, (status, updated, error, census(db, number), number))
+            else:
+                db.execute(_UPDATE, (status, updated, error, run_id, fence))
+            if is_queued or due is not None:
+                queue.settle(db, number, status, due, self._clock.time(), release=release)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run and its children. Their forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             has_files = delete_run(db, number, run_id)
@@ -239,7 +271,6 @@ class SQLiteStore(threads.SQLiteThreads):
                 self._folder.sweep(db)
 
     def detach(self, row: RunRow, blobs: Mapping[str, bytes], fence: int) -> None:
-        """Replace the initial state of a fork, which no longer has a parent."""
         with self._lock, self._writing(f"run {row.run_id!r}") as db:
             number = self._owned(db, row.run_id, fence)
             detach_run(db, number, row)
@@ -247,49 +278,13 @@ class SQLiteStore(threads.SQLiteThreads):
 
     # -- owners ------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run, and return its fence. Raise RunOwnedError if it has a living owner."""
-        check_place(self.path, self._file, run_id)
-        with self._lock, self._writing(f"run {run_id!r}") as db:
-            number = self._number(db, run_id)
-            fence, holder, *lease_data = checked_owner(run_id, db.execute(OWNER, (number,)).fetchone())
-            if holder and holder != owner and (other := self._owners.read(holder, *lease_data)).holds:
-                raise RunOwnedError(owned(run_id, holder, other.expires_in))
-            return self._take(db, number, fence, owner, lease)
-
-    def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, lease: float) -> int:
-        """Store an owner and its lease, and return the new fence."""
-        fence = (fence or number * SPAN) + 1
-        values = (fence, owner, *self._owners.lease(lease), number)
-        db.execute(f"UPDATE runs SET fence = ?, owner = ?, {LEASE} WHERE id = ?", values)
-        return int(fence)
-
-    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Extend the lease."""
-        check_place(self.path, self._file, run_id)
-        with self._lock:
-            values = self._owners.lease(lease)
-        self._change(run_id, fence, LEASE, *values)
-
-    def release(self, run_id: str, fence: int) -> None:
-        """Give up the ownership."""
-        try:
-            self._change(run_id, fence, RELEASED)
-        except (RunOwnedError, UnknownRunError):
-            pass
-
-    def owner(self, run_id: str) -> Owner | None:
-        """Return the owner of a run, alive or dead, or None."""
-        with self._lock, self._reading(f"run {run_id!r}") as db:
-            found = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
-        _, name, *lease_data = checked_owner(run_id, found)
-        return self._owners.read(name, *lease_data) if name else None
-
-    def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
-        with self._translated(f"run {run_id!r}"), self._lock:
-            statement = f"UPDATE runs SET {what} WHERE run_id = ? AND fence = ?"
-            if not clean(self).execute(statement, (*values, run_id, fence)).rowcount:
-                self._owned(self._db, run_id, fence)
+    claim, release, owner = ownership.claim, ownership.release, ownership.owner
+    register, renew, retire = ownership.register, ownership.renew, ownership.retire
+    expire, workers = ownership.expire, ownership.workers
+    take, enqueue, queues = queue.take, queue.enqueue, queue.queues
+    entry, time = queue.entry, queue.now
+    send, inbox, addressed = inbox.send, inbox.inbox, inbox.addressed
+    log_end = log_end.log_end
 
     # -- logs --------------------------------------------------------------------------------------------
 
@@ -303,9 +298,10 @@ class SQLiteStore(threads.SQLiteThreads):
         blobs: Mapping[str, bytes] = {},
         statements: Sequence[Statement] = (),
         wait: bool = True,
+        received: Sequence[int] = (),
     ) -> None:
         """Add entries atomically. A single entry is one statement and one commit."""
-        if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
+        if len(entries) == 1 and fence and wait and not (drop or blobs or statements or received):
             entry: LogEntry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
             crc = checksum(run_id, kind, path, n, body, digest)
@@ -325,7 +321,7 @@ class SQLiteStore(threads.SQLiteThreads):
                 pass  # the name exists: `_append` finds out with which content
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise self._explained(error, f"run {run_id!r}") from error
-        self._append(run_id, entries, fence, drop, blobs, statements, wait)
+        self._append(run_id, entries, fence, drop, blobs, statements, wait, received)
 
     def _append(
         self,
@@ -336,6 +332,7 @@ class SQLiteStore(threads.SQLiteThreads):
         blobs: Mapping[str, bytes],
         statements: Sequence[Statement],
         wait: bool,
+        received: Sequence[int],
     ) -> None:
         gone = frozenset(drop)
         with self._lock, self._writing(f"run {run_id!r}", wait=wait) as db:
@@ -355,9 +352,10 @@ class SQLiteStore(threads.SQLiteThreads):
                 if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
             put_blobs(db, self._folder, number, blobs)
+            if received:
+                inbox.receive(db, number, received)
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
-        """Execute statements and roll them back."""
         with self._lock:
             with self._translated("a transaction"):  # errors of the statements themselves are not translated
                 db = clean(self)
@@ -369,7 +367,6 @@ class SQLiteStore(threads.SQLiteThreads):
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
     ) -> Sequence[LogEntry]:
-        """Return the log of a run by kind, path and n; of its own steps only those after `after` and up to `upto`."""
         last = MOST if upto is None else upto
         with self._lock, self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
@@ -388,25 +385,17 @@ class SQLiteStore(threads.SQLiteThreads):
         after: int = 0,
         upto: int | None = None,
     ) -> Sequence[LogEntry]:
-        """Return the entries of some kinds, with paths in some ranges."""
         last = MOST if upto is None else upto
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
 
-    def counts(self, run_id: str) -> Mapping[tuple[str, str], int]:
-        """Count the entries of a run by kind and path."""
-        with self._lock, self._reading(f"run {run_id!r}") as db:
-            return counts(db, self._number(db, run_id), run_id)
-
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
-        """Return the entries of one kind and path, by n."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = named(db, self._number(db, run_id), kind, path)
         return sorted(checked(run_id, found), key=_by_name)
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> LogEntry | None:
-        """Return the entry of one kind and path with the largest n up to `n`, or None."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = newest(db, self._number(db, run_id), kind, path, n)
         return None if found is None else checked(run_id, [(kind, path, *found)])[0]
@@ -417,7 +406,6 @@ class SQLiteStore(threads.SQLiteThreads):
             return self._data_version.read()
 
     def blob(self, digest: str) -> bytes:
-        """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
             found = read_blob(db, self._folder, digest)
         if found is None or sha256(found).hexdigest() != digest:
@@ -429,14 +417,12 @@ class SQLiteStore(threads.SQLiteThreads):
     # -- the file ----------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Wait until everything written with ``wait=False`` is on the disk."""
         if self.defers:
             with self._translated("the file"), self._lock:
                 # Any synchronous commit flushes the whole WAL. This one changes nothing.
                 clean(self).execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self) -> Iterator[str]:
-        """Check the whole file, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = []
         try:
             # A separate connection: the check takes long and must not block the store.
@@ -456,10 +442,9 @@ class SQLiteStore(threads.SQLiteThreads):
         yield from problems(names)
 
     def close(self) -> None:
-        """Close the file and release the runs of this store."""
         self._is_closed = True
         with self._lock:
-            self._owners.close()
+            self._workers.close()
             self._db.close()
         self._data_version.close()
         if self._hasty is not None:
@@ -476,12 +461,15 @@ class SQLiteStore(threads.SQLiteThreads):
         return int(found[0])
 
     def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
-        found = db.execute("SELECT id, fence FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        return int(self._held(db, run_id, fence, _HELD)[0])
+
+    def _held(self, db: sqlite3.Connection, run_id: str, fence: int, select: str) -> Sequence[Any]:
+        found: Sequence[Any] | None = db.execute(select, (run_id,)).fetchone()
         if found is None:
             raise unknown(run_id, db.execute(RECENT))
         if found[1] != fence:
             raise RunOwnedError(taken_over(run_id))
-        return int(found[0])
+        return found
 
     def _writing(self, what: str, *, wait: bool = True) -> SQLiteTransaction:
         return SQLiteTransaction(self, what, "BEGIN IMMEDIATE", waits=wait or not self.defers)

@@ -1,4 +1,7 @@
-"""Threads in a SQLite file: a row for each, with the run at its head. Callers of functions have a transaction open."""
+"""Threads in a SQLite file: a row for each, with the run at its head.
+
+`head` and `threads` are methods of `SQLiteStore`. Callers of the other functions have a transaction open.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,19 @@ from typing import TYPE_CHECKING
 from clew.errors import ThreadMovedError
 from clew.stores.messages import moved
 from clew.stores.protocol import ThreadMove
-from clew.stores.sqlite.transactions import SQLiteTransaction
 
 if TYPE_CHECKING:
-    from _thread import RLock
+    from clew.stores.sqlite.store import SQLiteStore
 
 
-class SQLiteThreads:
-    """The threads of a store, which sets the lock and opens transactions."""
+def head(store: SQLiteStore, thread: str) -> str | None:
+    with store._lock, store._reading(f"thread {thread!r}") as db:
+        return head_of(db, thread)
 
-    _lock: RLock
 
-    def _reading(self, what: str) -> SQLiteTransaction:
-        raise NotImplementedError
-
-    def head(self, thread: str) -> str | None:
-        """Return the run at the head of a thread, or None."""
-        with self._lock, self._reading(f"thread {thread!r}") as db:
-            return head_of(db, thread)
-
-    def threads(self) -> list[tuple[str, str]]:
-        """Return all threads by name, each with its head."""
-        with self._lock, self._reading("the list of threads") as db:
-            return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
+def threads(store: SQLiteStore) -> list[tuple[str, str]]:
+    with store._lock, store._reading("the list of threads") as db:
+        return db.execute("SELECT name, head FROM threads ORDER BY name").fetchall()
 
 
 def head_of(db: sqlite3.Connection, thread: str) -> str | None:

@@ -20,31 +20,19 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from _thread import RLock
 
-
-class Connected(Protocol):
-    """The store of a transaction. The caller holds its lock."""
-
-    defers: bool
-    _db: sqlite3.Connection
-    _lock: RLock
-    _is_open: bool  # a transaction is open, perhaps left by an interrupt
-
-    @property
-    def _hasty(self) -> Connected | None: ...
-
-    def _explained(self, error: Exception, what: str) -> Exception: ...
+    from clew.stores.sqlite.store import SQLiteStore
 
 
 _depth: Callable[[RLock], int] = getattr(type(threading.RLock()), "_recursion_count", lambda _: 1)
 """How often this thread holds a lock. Early releases of Python 3.11 cannot tell."""
 
 
-def is_nested(store: Connected) -> bool:
+def is_nested(store: SQLiteStore) -> bool:
     """Return whether a transaction is open further up on this thread. The caller has taken the lock exactly once."""
     return store._is_open and _depth(store._lock) > 1 and store._db.in_transaction
 
 
-def clean(store: Connected) -> sqlite3.Connection:
+def clean(store: SQLiteStore) -> sqlite3.Connection:
     """Return the connection of a store, after rolling back a transaction that an interrupt left open."""
     if is_nested(store):
         return store._db
@@ -95,7 +83,7 @@ class SQLiteTransaction:
 
     __slots__ = ("_begin", "_is_nested", "_store", "_waits", "_what")
 
-    def __init__(self, store: Connected, what: str, begin: str, *, waits: bool = True) -> None:
+    def __init__(self, store: SQLiteStore, what: str, begin: str, *, waits: bool = True) -> None:
         self._store = store
         self._what = what
         self._begin = begin

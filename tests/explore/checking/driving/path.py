@@ -37,7 +37,6 @@ from tests.explore.checking.driving.program import (
     RUN,
     Checked,
     Died,
-    Once,
     Process,
     Stopped,
 )
@@ -180,8 +179,8 @@ class Path:
     def _check_owner(self, after: object) -> None:
         """Whoever gives a run up with an error lets others have it, or knows that it still has it."""
         owner = self.disk.owner(RUN) if self.disk.has(RUN) else None
-        left = self.process.engine._opener._unreleased.get(RUN, (0, ""))[1]
-        if owner is not None and owner.name != left:
+        left = self.process.engine._opener._unreleased.get(RUN, (0, None))[1]
+        if owner is not None and owner.token != left:
             self.fail(f"after {after!r} the engine owns the run without knowing")
 
     def _is_orphan(self, error: ClewError) -> bool:
@@ -463,4 +462,7 @@ class Path:
         if failed:
             self.fail(f"the run cannot be taken over: {failed[0]!r}")
         if self.choose("it hears of it", "it does not know") == "it hears of it":
-            here.engine._execution.lease_renewer._renew_all(Once())  # type: ignore[union-attr, arg-type]
+            renewer = here.engine._execution.lease_renewer
+            assert renewer is not None
+            if renewer._sessions:  # otherwise its thread has ended
+                renewer._beat()

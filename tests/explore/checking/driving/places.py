@@ -31,7 +31,7 @@ class Place:
         self._store = store
         self._execute = execute
         self._tables = TABLES[kind]
-        for table in (*self._tables, "effects"):
+        for table in (*self._tables, "workers", "effects"):
             execute(f"DELETE FROM {table}")
 
     def __getattr__(self, name: str) -> Any:
@@ -52,11 +52,12 @@ class Place:
 
     def forget_owners(self) -> None:
         """The process that owned runs is dead, and everybody can tell."""
-        self._execute("UPDATE runs SET owner = '', slot = 0, until = 0")
+        self._execute("DELETE FROM workers")
+        self._execute("UPDATE runs SET owner = ''")
 
     def lapse(self) -> None:
         """The leases of all owners are over."""
-        self._execute("UPDATE runs SET until = 0")
+        self._execute("UPDATE workers SET until = 0")
 
     def effects(self) -> list[str]:
         """What nodes have written, by the paths of their items."""

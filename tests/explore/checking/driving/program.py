@@ -56,17 +56,6 @@ class Process:
         return self.engine.result(RUN)
 
 
-class Once:
-    """A stop signal that lets leases be renewed once."""
-
-    def __init__(self) -> None:
-        self._is_done = False
-
-    def acquire(self, timeout: float) -> bool:
-        done, self._is_done = self._is_done, True
-        return done
-
-
 class Checked(FaultyStore):
     """A line to the disk on which each operation is a choice."""
 

@@ -92,7 +92,7 @@ class Removal(Path):
         left = self.process.engine._opener._unreleased
         for run_id in RUNS:
             owner = self.disk.owner(run_id) if self.disk.has(run_id) else None
-            if owner is not None and owner.name != left.get(run_id, (0, ""))[1]:
+            if owner is not None and owner.token != left.get(run_id, (0, None))[1]:
                 self.fail(f"after {after!r} the engine owns {run_id} without knowing")
 
     def _left_behind(self) -> list[Any]:

@@ -20,8 +20,8 @@ import clew.runtime.drivers.lease_renewal as renewal_module
 import clew.runtime.drivers.session as session_module
 import clew.runtime.log.writer as writer_module
 from clew.runtime.calls.scopes import Asking, Leaving
-from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.log.background_writer import Work, batches
+from clew.runtime.thread_pool import DaemonThreadPool
 
 
 class Stage(Protocol):
@@ -108,7 +108,7 @@ class Hands(DaemonThreadPool):
         self.jobs: list[Job] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        item = args[1]  # of `crossing._called`
+        item: Any = fn.item  # of a `dispatch._Call`
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()  # its thread is there at once
         self.jobs.append(

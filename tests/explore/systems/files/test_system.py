@@ -254,7 +254,7 @@ def test_a_content_that_was_read_before_the_checkpoint_is_kept_by_it(
 
 def test_a_directory_is_a_path(tmp_path: Path) -> None:
     with pytest.raises(SystemSetupError, match=r"directory: .* got None"):
-        FileSystem(None)  # type: ignore[arg-type]
+        FileSystem(None)
 
 
 def test_two_writes_within_one_tick_of_the_clock_are_two_states(root: Path, system: FileSystem) -> None:

@@ -263,12 +263,12 @@ def test_what_holds_many_values_is_shown_by_their_number_and_a_digest(size: int)
 
 def test_keys_of_a_storage_are_text() -> None:
     with pytest.raises(DefinitionError, match=r"key: .* got 1"):
-        MemoryStorage().put(1, "x")  # type: ignore[arg-type]
+        MemoryStorage().put(1, "x")
 
 
 def test_a_clock_starts_at_a_time() -> None:
     with pytest.raises(SystemSetupError, match=r"start: .* got '2020'"):
-        MemoryClock("2020")  # type: ignore[arg-type]
+        MemoryClock("2020")
 
 
 def filled(kind: str) -> Any:
@@ -379,7 +379,7 @@ def test_a_world_of_fakes_goes_to_disk_and_not_through_replays(memory: int | Non
 
 def test_the_state_of_a_fake_service_is_a_dict() -> None:
     with pytest.raises(DefinitionError, match="state: expected a dict"):
-        HTTPFake([1])  # type: ignore[arg-type]
+        HTTPFake([1])
 
 
 NACK_THE_FIRST = [("push", 0), ("push", 0), ("receive", 0), ("receive", 0), ("nack", 0), ("receive", 0)]
@@ -419,7 +419,7 @@ def test_the_numbers_of_deliveries_depend_on_nothing_but_the_state() -> None:
     """A path with more messages behind it leads to the same number, so what an application notes is the same too."""
     fresh, used = MemoryQueue(["a"]), MemoryQueue(["x", "y", "a"])
     used.pop()
-    used.ack(used.receive())  # type: ignore[arg-type]
+    used.ack(used.receive())
     assert fresh.observe() == used.observe()
     assert fresh.receive() == used.receive()
     assert fresh.observe() == used.observe()

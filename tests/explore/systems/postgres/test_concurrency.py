@@ -301,7 +301,7 @@ def test_what_a_killed_process_left_is_replaced(database: Database) -> None:
     with process.stdout:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
     left = "SELECT count(*) FROM pg_trigger WHERE tgname ~ '^clew'"
     assert database.run(left) == [(2,)]
     with PostgresSystem(database.dsn, clones="never") as system:

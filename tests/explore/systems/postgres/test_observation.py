@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.errors import SystemSetupError
+from clew.errors import ExplorationWarning, SystemSetupError
 from clew.explore.systems import PostgresSystem
 from clew.state.codec import decode, encode
 from tests.explore.systems.postgres_databases import Database
@@ -88,6 +88,37 @@ def test_rows_that_differ_in_ignored_columns_only_are_counted(database: Database
     assert system.observe().data["t"] == [{"v": 7}]
     database.run("INSERT INTO t (v) VALUES (7)")
     assert system.observe().digest == two.digest
+
+
+def test_tables_that_are_not_observed_are_restored(database: Database) -> None:
+    database.run(*SHOP, "CREATE TABLE audit (v int)")
+    system = database.system(observe=["orders", "stock.*"])
+    before, token, truth = system.observe(), system.checkpoint("before"), database.truth()
+    assert before.data.keys() == {"orders", "stock.items"}
+    database.run("INSERT INTO audit VALUES (1)")
+    assert system.observe().digest == before.digest
+    database.run("DELETE FROM orders")
+    assert system.observe().digest != before.digest
+    system.rollback(token)
+    assert database.truth() == truth
+    assert system.observe().digest == before.digest
+
+
+def test_columns_are_ignored_by_pattern(database: Database) -> None:
+    database.run("CREATE TABLE t (id int, made_at int)", "CREATE TABLE u (made_at int, v int)")
+    database.run("CREATE SCHEMA s", "CREATE TABLE s.w (made_at int, v int)", "CREATE TABLE x (v int)")
+    system = database.system(ignore=["*.made_at", "s.w.v"])
+    database.run(
+        "INSERT INTO t VALUES (1, 2)", "INSERT INTO u VALUES (3, 4)", "INSERT INTO s.w VALUES (5, 6)"
+    )
+    assert system.observe().data == {"t": [{"id": 1}], "u": [{"v": 4}], "s.w": [{}], "x": []}
+
+
+@pytest.mark.parametrize("ignore", [{"nothing": ["a"]}, {"orders": ["nothing"]}, ["*.nothing"]])
+def test_an_ignored_column_that_exists_nowhere_gets_a_warning(database: Database, ignore: Any) -> None:
+    database.run(*SHOP)
+    with pytest.warns(ExplorationWarning, match="no column matches"):
+        database.system(ignore=ignore)
 
 
 def test_only_watched_tables_are_seen_and_restored(database: Database) -> None:
@@ -199,10 +230,10 @@ def test_materialised_views_are_seen(database: Database) -> None:
     [
         ({"tables": ["nothing"]}, "table 'nothing' does not exist; .*: orders, stock.items"),
         ({"tables": "orders"}, "tables: expected a list"),
-        ({"ignore": {"nothing": ["a"]}}, "'nothing' is not a watched table"),
-        ({"ignore": {"orders": ["nothing"]}}, "'orders' has no column nothing"),
+        ({"observe": ["nothing"]}, "table 'nothing' is not rolled back; .*: orders, stock.items"),
+        ({"observe": ["orders"], "tables": ["stock.items"]}, "table 'orders' is not rolled back"),
+        ({"ignore": ["state"]}, "expected table.column"),
         ({"ignore": {"orders": "state"}}, "expected a list of columns"),
-        ({"ignore": {"orders": ["state"]}, "tables": ["stock.items"]}, "'orders' is not a watched table"),
         ({"mode": "snapshots"}, "mode: expected"),
         ({"clones": "sometimes"}, "clones: expected"),
         ({"schema": ""}, "schema"),

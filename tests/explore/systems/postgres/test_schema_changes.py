@@ -104,21 +104,75 @@ def test_cloning_ends_the_applications_connections_and_says_so(database: Databas
     assert database.run("SELECT * FROM t LIMIT 1") == [(1, "a")]
 
 
-def test_an_application_that_is_there_first_keeps_its_connections(database: Database) -> None:
-    """Then no clone of the initial state exists, and a schema change cannot be undone."""
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE t ADD COLUMN w int NOT NULL DEFAULT 7",
+        "CREATE TABLE later (id serial PRIMARY KEY, t int REFERENCES t); INSERT INTO later (t) VALUES (1)",
+        "CREATE INDEX ON t (v); ALTER TABLE t ADD CONSTRAINT short CHECK (length(v) < 100)",
+        "CREATE SCHEMA s CREATE TABLE x (v int); CREATE VIEW seen AS SELECT * FROM t",
+        "CREATE TYPE mood AS ENUM ('good'); ALTER TABLE t ADD COLUMN m mood",
+    ],
+)
+def test_additions_are_undone_while_the_application_is_connected(database: Database, change: str) -> None:
     database.run(*TABLE)
     system, application = database.system(clones="auto"), database.connect()
-    before = system.checkpoint("before")
+    truth, seen = database.truth(), system.observe()
+    with pytest.warns(ExplorationWarning, match='clones="always"'):
+        before = system.checkpoint("before")
+    application.execute("UPDATE t SET v = 'before the change' WHERE id = 1")
+    application.execute(change.encode())
+    application.execute("INSERT INTO t (v) VALUES ('after the change')")
+    with pytest.warns(ExplorationWarning, match="schema has changed"):
+        after = system.checkpoint("after")
+    application.execute("DELETE FROM t WHERE id > 1")
+    assert system.is_valid(before)
+    system.rollback(before)
+    assert database.truth() == truth
+    assert system.observe() == seen
+    assert not system.is_valid(after)  # what was added is gone
     application.execute("INSERT INTO t (v) VALUES ('still connected')")
     system.rollback(before)
-    application.execute("ALTER TABLE t ADD COLUMN w int")
-    with pytest.warns(ExplorationWarning, match=r"without a clone.*ended 1 connection"):
+    assert database.truth() == truth
+
+
+def test_additions_are_undone_one_after_the_other(database: Database) -> None:
+    database.run(*TABLE)
+    system, application = database.system(clones="never"), database.connect()
+    truth, before = database.truth(), system.checkpoint("before")
+    marks = []
+    for name in ("a", "b"):
+        application.execute(f"ALTER TABLE t ADD COLUMN {name} int".encode())
+        application.execute(f"UPDATE t SET {name} = id".encode())
+        with pytest.warns(ExplorationWarning, match="schema has changed"):
+            marks.append((system.checkpoint(name), database.truth()))
+    application.execute("DELETE FROM t WHERE id = 1")
+    first, with_a = marks[0]
+    system.rollback(first)
+    assert database.truth() == with_a
+    application.execute("ALTER TABLE t ADD COLUMN c int")  # not read before the rollback
+    with pytest.warns(ExplorationWarning, match="schema has changed"):
+        system.rollback(before)
+    assert database.truth() == truth
+
+
+def test_an_application_that_is_there_first_keeps_its_connections(database: Database) -> None:
+    """Then no clone of the initial state exists, and what a schema change removes is lost."""
+    database.run(*TABLE)
+    system, application = database.system(clones="auto"), database.connect()
+    with pytest.warns(ExplorationWarning, match='clones="always"'):
+        before = system.checkpoint("before")
+    application.execute("INSERT INTO t (v) VALUES ('still connected')")
+    system.rollback(before)
+    application.execute("ALTER TABLE t RENAME COLUMN v TO w")
+    with pytest.warns(ExplorationWarning, match=r"only if something was added"):
         after = system.checkpoint("after")
+    application.execute("INSERT INTO t (w) VALUES ('still connected')")
     assert not system.is_valid(before)
     assert system.is_valid(after)
     with pytest.raises(RollbackError, match='clones="always"'):
         system.rollback(before)
-    database.run("DELETE FROM t")
+    application.execute("DELETE FROM t")
     system.rollback(after)
     assert database.run("SELECT count(*) FROM t") == [(2,)]
 
@@ -140,8 +194,8 @@ def test_never_makes_no_copy(database: Database) -> None:
     database.run(*TABLE)
     system = database.system()
     before = system.checkpoint("before")
-    database.run("ALTER TABLE t ADD COLUMN w int")
-    with pytest.warns(ExplorationWarning, match="without a clone"):
+    database.run("ALTER TABLE t DROP COLUMN v")
+    with pytest.warns(ExplorationWarning, match="only if something was added"):
         system.checkpoint("after")
     assert clones(database) == 0
     with pytest.raises(RollbackError):

@@ -26,6 +26,7 @@ from immutables import Map
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.files.scan import DirectoryScan, FileEntry, Tree, is_directory, is_file, is_link
+from clew.explore.systems.midway_marks import MidwayMark
 from clew.explore.systems.temp_dirs import new_folder
 from clew.explore.systems.version_tokens import TokenSystem, VersionTokens
 
@@ -64,6 +65,8 @@ class FileSystem(TokenSystem[Tree]):
         super().__init__()
         self._observed: tuple[Tree, Observation] | None = None
         self._claimed: weakref.finalize[[int], FileSystem] | None = None
+        status = os.stat(self._root)
+        self._mark = MidwayMark(f"{os.fsdecode(self._root)} {status.st_dev} {status.st_ino}")
 
     def observe(self) -> Observation:
         tree = self._scanned("observe", CheckpointError)
@@ -133,6 +136,15 @@ class FileSystem(TokenSystem[Tree]):
         except OSError as error:
             raise RollbackError(f"{os.fsdecode(self._root)}: cannot restore the baseline: {error}") from error
         return True
+
+    @property
+    def left_midway(self) -> bool:
+        """Return whether an exploration that was killed left the directory in the middle of a path."""
+        return self._mark.was_left
+
+    def mark_midway(self, is_midway: bool) -> None:
+        """Store whether an exploration has left its initial state."""
+        self._mark.write(is_midway)
 
     def _claim(self) -> None:
         """Lock the directory for this process; the lock ends with the process."""

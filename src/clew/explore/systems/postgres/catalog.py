@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.errors import SystemSetupError
+from clew.explore.systems.table_choice import TableChoice, is_like, warn_about_unused
 
 _NAME_BYTES = 63
 
@@ -123,6 +124,7 @@ class PostgresTable:
     aside: tuple[str, ...]  # statements that disable what blocks a restore
     back: tuple[str, ...]  # statements that enable it again
     is_view: bool = False
+    shown: bool = True  # in observations
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,11 @@ class WatchedObjects:
 def load_watched(
     cursor: Any,
     schema: str,
-    tables: Sequence[str] | None,
-    ignore: Mapping[str, Iterable[str]],
+    choice: TableChoice,
     *,
     strict: bool = True,
 ) -> WatchedObjects:
-    """Read the catalog. If `strict`, raise a `SystemSetupError` for a missing table or column."""
+    """Read the catalog. If `strict`, a missing table is an error, and a missing column gets a warning."""
     rows = cursor.execute(_COLUMNS, (schema,)).fetchall()
     bases = dict(cursor.execute("SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'").fetchall())
     ancestors: dict[int, list[tuple[str, str]]] = {}
@@ -162,8 +163,9 @@ def load_watched(
     for row in rows:
         found.setdefault(row[0], []).append(row)
     names = {oid: [(each[0][1], each[0][2]), *ancestors.get(oid, [])] for oid, each in found.items()}
-    chosen = _chosen(names, tables, strict)
-    hidden = _hidden(names, chosen, found, ignore, strict)
+    chosen = _chosen(names, choice.tables, strict)
+    hidden = _hidden(names, chosen, found, choice.ignore, strict)
+    shown = _observed(names, chosen, choice.observe, strict)
     foreign = [quoted(*names[oid][0]) for oid in chosen if not found[oid][0][5]]
     if foreign:
         raise SystemSetupError(
@@ -172,11 +174,13 @@ def load_watched(
         )
     keys = _keys(cursor, chosen)
     blocking = _blocking(cursor, chosen, schema)
-    made = [_table(oid, found[oid], hidden.get(oid, set()), bases, keys, blocking) for oid in chosen]
+    made = [
+        _table(oid, found[oid], oid in shown, hidden.get(oid, set()), bases, keys, blocking) for oid in chosen
+    ]
     return WatchedObjects(
         {table.oid: table for table in made if not table.is_view},
         tuple(table for table in made if table.is_view and found[table.oid][0][4]),
-        _sequences(cursor, schema, None if tables is None else set(chosen)),
+        _sequences(cursor, schema, None if choice.tables is None else set(chosen)),
     )
 
 
@@ -188,6 +192,7 @@ def _label(schema: str, name: str) -> str:
 def _table(
     oid: int,
     rows: list[tuple[Any, ...]],
+    shown: bool,
     hidden: set[str],
     bases: Mapping[int, int],
     keys: Mapping[int, Key],
@@ -212,6 +217,7 @@ def _table(
         tuple(f"{alter} {aside}" for aside, _ in pairs),
         tuple(f"{alter} {back}" for _, back in pairs),
         kind == "m",
+        shown,
     )
 
 
@@ -227,11 +233,17 @@ def _cut(name: str) -> str:
 
 
 def _matching(names: Mapping[int, list[tuple[str, str]]], wanted: str) -> list[int]:
-    """Return the tables that a name stands for: a table, or all children of a partitioned or inherited one."""
+    """Return the tables that a name or a pattern stands for: a table, or all children of a partitioned one."""
     typed = {wanted, _cut(wanted), ".".join(_cut(part) for part in wanted.split("."))}
     own = [oid for oid, ways in names.items() if typed & _as_typed(*ways[0])]
     below = [oid for oid, ways in names.items() if any(typed & _as_typed(*way) for way in ways[1:])]
     public = [oid for oid in own if names[oid][0][0] == "public"]
+    if not own and not below:
+        return [
+            oid
+            for oid, ways in names.items()
+            if any(is_like(each, wanted) for way in ways for each in (way[1], ".".join(way)))
+        ]
     return (public if len(own) > 1 and public else own) + below
 
 
@@ -250,29 +262,46 @@ def _chosen(
     return list(chosen)
 
 
+def _observed(
+    names: Mapping[int, list[tuple[str, str]]],
+    chosen: Sequence[int],
+    observe: Sequence[str] | None,
+    strict: bool,
+) -> set[int]:
+    if observe is None:
+        return set(chosen)
+    watched = {oid: names[oid] for oid in chosen}
+    shown: set[int] = set()
+    for wanted in observe:
+        matching = _matching(watched, wanted)
+        if not matching and strict:
+            there = ", ".join(sorted(_label(*ways[0]) for ways in watched.values())) or "none"
+            raise SystemSetupError(f"observe: table {wanted!r} is not rolled back; only these are: {there}")
+        shown.update(matching)
+    return shown
+
+
 def _hidden(
     names: Mapping[int, list[tuple[str, str]]],
     chosen: Sequence[int],
     found: Mapping[int, list[tuple[Any, ...]]],
-    ignore: Mapping[str, Iterable[str]],
+    ignore: Iterable[tuple[str, str]],
     strict: bool,
 ) -> dict[int, set[str]]:
     hidden: dict[int, set[str]] = {}
     watched = {oid: names[oid] for oid in chosen}
-    for wanted, columns in ignore.items():
-        matching = _matching(watched, wanted)
-        if not matching and strict:
-            raise SystemSetupError(f"ignore: {wanted!r} is not a watched table")
-        if isinstance(columns, str):
-            raise SystemSetupError(
-                f"ignore: expected a list of columns of {wanted!r}, got {columns!r}; write [{columns!r}]"
-            )
-        for oid in matching:
-            there = {row[7] for row in found[oid]}
-            missing = {each for each in columns if _cut(each) not in there}
-            if missing and strict:
-                raise SystemSetupError(f"ignore: {wanted!r} has no column {', '.join(sorted(missing))}")
-            hidden.setdefault(oid, set()).update(_cut(each) for each in columns)
+    unused = []
+    for wanted, column in ignore:
+        matching = {
+            oid: [row[7] for row in found[oid] if row[7] is not None and is_like(row[7], _cut(column))]
+            for oid in _matching(watched, wanted)
+        }
+        for oid, columns in matching.items():
+            hidden.setdefault(oid, set()).update(columns)
+        if not any(matching.values()):
+            unused.append((wanted, column))
+    if strict:
+        warn_about_unused(unused)
     return hidden
 
 

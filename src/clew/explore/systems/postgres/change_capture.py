@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +29,7 @@ from clew.explore.systems.postgres.restore import (
     sequences_sql,
     set_sequences,
 )
+from clew.explore.systems.table_choice import TableChoice
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection, Cursor
@@ -81,6 +82,7 @@ class ChangeCapture:
         self.schema = schema
         self._patience = patience
         self._drained = 0
+        self.left_midway = False  # by an exploration that was killed
         self.watched = WatchedObjects({}, (), {})
         self.fingerprint: tuple[Any, ...] | None = None  # None if event triggers report schema changes
         self.connect()
@@ -100,27 +102,39 @@ class ChangeCapture:
 
     def install(self) -> None:
         """Create the journal. From then on, schema changes are noticed."""
+        self.left_midway = self.left_midway or journal.was_left_midway(self.link, self.schema)
         self._reports = self._locked(lambda: journal.create(self.link, self.schema))
 
     def watch(
-        self, tables: Sequence[str] | None, ignore: Mapping[str, Iterable[str]], *, strict: bool = True
-    ) -> None:
-        """Read the catalog, and put triggers on the watched tables. Unless `strict`, named tables may be missing."""
+        self, choice: TableChoice, *, strict: bool = True, alter: Callable[[Delta], None] | None = None
+    ) -> Delta:
+        """Read the catalog, and put triggers on the watched tables; return the last changes that the old ones noted.
 
-        def work() -> WatchedObjects:
-            self._lock_tables(tables)
+        Unless `strict`, named tables may be missing. `alter` changes the schema first, in the same transaction; it
+        gets those last changes.
+        """
+
+        def work() -> tuple[WatchedObjects, Delta]:
+            self._lock_tables(choice)
             journal.lock(self.link, self.schema)
-            watched = load_watched(self.link.cursor(), self.schema, tables, ignore, strict=strict)
+            noted = self.link.execute(journal.drain_sql(self.schema).encode(), prepare=False)
+            last = _delta_of(noted.fetchall())
+            if alter is not None:
+                alter(last)
+            watched = load_watched(self.link.cursor(), self.schema, choice, strict=strict)
             journal.watch(self.link, self.schema, watched)
-            return watched
+            return watched, last
 
-        self.watched = self._locked(work)
+        self.watched, last = self._locked(work)
         self.link.execute("DEALLOCATE ALL", prepare=False)  # their types may no longer exist
         self.fingerprint = None if self._reports else self._read_fingerprint()
+        return last
 
-    def _lock_tables(self, tables: Sequence[str] | None) -> None:
+    def _lock_tables(self, choice: TableChoice) -> None:
         """Lock the tables before the journal, in the order of every writer."""
-        there = load_watched(self.link.cursor(), self.schema, tables, {}, strict=False).tables.values()
+        there = load_watched(
+            self.link.cursor(), self.schema, TableChoice(choice.tables), strict=False
+        ).tables.values()
         try:
             self.link.execute((lock_sql(there) or "SELECT").encode(), prepare=False)
         except psycopg.errors.UndefinedTable as error:
@@ -251,20 +265,23 @@ class ChangeCapture:
         return statements
 
     def _read(self, cursors: Sequence[Cursor]) -> CapturedChanges:
-        captured = CapturedChanges()
-        for table, gone, came in cursors[0]:
-            if table == journal.SCHEMA_CHANGED:
-                captured.changes.append(came)
-                continue
-            for image, sign in ((gone, -1), (came, 1)):
-                if image is not None:
-                    add(captured.delta, {(table, image): sign})
+        entries = cursors[0].fetchall()
+        captured = CapturedChanges(_delta_of(entries))
+        captured.changes += [came for table, _, came in entries if table == journal.SCHEMA_CHANGED]
         self._drained += cursors[0].rowcount
         if self.watched.sequences:
             captured.sequences = {oid: (last, called) for oid, last, called in cursors[1]}
         if self.fingerprint is not None and cursors[-1].fetchone() != self.fingerprint:
             captured.changes.append("schema change")
         return captured
+
+    def read_sequences(self) -> Sequences:
+        """Return the positions of the watched sequences."""
+        statement = sequences_sql(self.watched)
+        if not statement:
+            return {}
+        found = self.link.execute(statement.encode(), prepare=False)
+        return {oid: (last, called) for oid, last, called in found}
 
     def schema_changes(self) -> list[str]:
         """Return the committed schema changes that were not read yet."""
@@ -283,3 +300,14 @@ class ChangeCapture:
         self.link.execute(
             f"VACUUM (TRUNCATE false) {journal.journal_name(self.schema)}".encode(), prepare=False
         )
+
+
+def _delta_of(entries: Sequence[tuple[Any, ...]]) -> Delta:
+    """Return the changes of rows that journal entries note."""
+    delta: Delta = {}
+    for table, gone, came in entries:
+        if table != journal.SCHEMA_CHANGED:
+            for image, sign in ((gone, -1), (came, 1)):
+                if image is not None:
+                    add(delta, {(table, image): sign})
+    return delta

@@ -5,8 +5,11 @@ changed along the path. Between epochs it costs a copy of the database: the clon
 
 - A clone is made at the first checkpoint of an epoch. Making and using one ends the application's connections, with a
   warning. With `clones="auto"`, the first checkpoint of all makes one only if no other client is connected. Otherwise
-  an application keeps its connections, and a schema change cannot be undone. (`clones="always"` makes one in any case,
-  `"never"` makes none.)
+  an application keeps its connections, and a warning says so. (`clones="always"` makes one in any case, `"never"`
+  makes none.)
+- Without a clone, a schema change is undone if it only added definitions: the rows of its epoch are moved back to its
+  beginning, what was added is dropped, and the epoch before it continues where it was left (`definitions`). The states
+  of the undone epoch are then lost.
 - A broken connection ends all checkpoints, because the content of the journal is unknown.
 """
 
@@ -15,7 +18,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -33,13 +35,16 @@ from clew.errors import (
 )
 from clew.explore.model.observation import Observation
 from clew.explore.spill import SpillFile
-from clew.explore.systems.delta_tree import DeltaNode, DeltaTree, add
-from clew.explore.systems.postgres import recovery
-from clew.explore.systems.postgres.catalog import WatchedObjects
+from clew.explore.systems.delta_tree import DeltaTree, add
+from clew.explore.systems.interrupts import uninterrupted
+from clew.explore.systems.postgres import epochs, recovery
+from clew.explore.systems.postgres import triggers as journal
 from clew.explore.systems.postgres.change_capture import BlockedError, CapturedChanges
 from clew.explore.systems.postgres.clones import open_session
 from clew.explore.systems.postgres.connection import address, psycopg, said
+from clew.explore.systems.postgres.definitions import Definitions, read_definitions
 from clew.explore.systems.postgres.diagnostics import Diagnostics
+from clew.explore.systems.postgres.epochs import PostgresEpoch, PostgresStateInfo, State
 from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.postgres.system import PostgresSystem
@@ -50,33 +55,11 @@ if TYPE_CHECKING:
 _TRIES = 20
 
 
-@dataclass(eq=False)
-class PostgresEpoch:
-    """The time between two schema changes: the watched objects, and the clone of its first state."""
-
-    watched: WatchedObjects
-    fingerprint: tuple[Any, ...] | None
-    clone: str | None
-    tokens: int = 0
-    first: State | None = None
-
-
-@dataclass(frozen=True)
-class PostgresStateInfo:
-    """Information about a state in addition to its rows."""
-
-    epoch: PostgresEpoch | None  # None before the epoch's first checkpoint
-    sequences: Sequences
-
-
-State = DeltaNode[tuple[int, str], PostgresStateInfo]
-
-
 class Deltas(PostgresSystem):
     """Checkpoint and restore by row deltas."""
 
     def _open(self, dsn: str) -> None:
-        self._is_uninstalled = False
+        self._is_uninstalled = self._is_midway = self._has_first_clone = False
         self._install_id = token_hex(3)
         self._made = 0
         self._tokens: dict[str, int] = {}  # public tokens, and those of the tree
@@ -92,8 +75,8 @@ class Deltas(PostgresSystem):
             with self._diagnostics.errors(SystemSetupError, "cannot install the journal"):
                 self._session.install()
                 # A killed exploration may have dropped a named table; its clone restores it.
-                self._session.watch(self._tables, self._ignore, strict=not self._clones.left)
-            self._check_sequence_caches()
+                self._session.watch(self._choice, strict=not self._clones.left)
+            self._diagnostics.note_sequence_caches(self._session.watched)
             self._diagnostics.warn()
         except BaseException:
             with suppress(psycopg.Error, ClewError, BlockedError):  # report the first error
@@ -104,6 +87,7 @@ class Deltas(PostgresSystem):
 
     # --- the system
 
+    @uninterrupted
     def observe(self) -> Observation:
         with self._lock, self._diagnostics.errors(ExplorationError, "cannot observe the database"):
             captured = self._read_changes()
@@ -116,6 +100,11 @@ class Deltas(PostgresSystem):
             self._diagnostics.warn()
             return Observation("postgres", data, {"sequences": at}, identity(digests))
 
+    def _query(self, sql: str) -> Iterable[Any]:
+        with self._lock:
+            return self._session.link.execute(sql.encode()).fetchall()
+
+    @uninterrupted
     def checkpoint(self, name: str) -> str:
         with self._lock, self._diagnostics.errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
             if self._clones.left:
@@ -134,11 +123,12 @@ class Deltas(PostgresSystem):
             self._diagnostics.warn()
             return token
 
+    @uninterrupted
     def rollback(self, token: Any) -> None:
         with self._lock:
             state = self._state(token)
             with self._diagnostics.errors(RollbackError, f"cannot roll back to {token}"):
-                self._note_hazards(self._restore(state))
+                self._diagnostics.note_hazards(self._restore(state))
             self._diagnostics.warn()
 
     def is_valid(self, token: Any) -> bool:
@@ -146,8 +136,23 @@ class Deltas(PostgresSystem):
             if token not in self._tokens or self._diagnostics.ended is not None:
                 return False
             epoch = self._state(token).info.epoch
-            return epoch is not None and (epoch is self._epoch or epoch.clone is not None)
+            if epoch is None or epoch is self._epoch or epoch.clone is not None:
+                return epoch is not None
+            with self._diagnostics.errors(ExplorationError, "cannot read the schema"):
+                return epochs.can_undo(self._session, self._epoch, epoch)
 
+    @property
+    def left_midway(self) -> bool:
+        """Return whether an exploration that was killed left the database in the middle of a path."""
+        return self._session.left_midway
+
+    def mark_midway(self, is_midway: bool) -> None:
+        """Store whether an exploration has left its initial state."""
+        with self._lock, self._diagnostics.errors(CheckpointError, "cannot mark the database"):
+            journal.mark_midway(self._session.link, self._schema, is_midway)
+            self._is_midway = is_midway
+
+    @uninterrupted
     def release(self, token: Any) -> None:
         """Discard a token and, with the last token of an epoch, the epoch's clone."""
         with self._lock:
@@ -200,30 +205,30 @@ class Deltas(PostgresSystem):
             if header.clone in self._clones.left:
                 self._held = header.clone
                 self._clones.left -= {header.clone}
-            if recovery.shape(self._session.link, self._session.schema) != header.shape:
-                self._restore_held_clone()
+            if read_definitions(self._session.link, self._schema).keys() != header.definitions.keys():
+                self._restore_schema(header.definitions)
             self._record(CapturedChanges(delta=recovery.restore_rows(self._session, header, remaining)))
         self._diagnostics.warn()
         return True
 
-    def _restore_held_clone(self) -> None:
+    def _restore_schema(self, definitions: Definitions) -> None:
+        """Restore the schema from the clone of a killed process, or by dropping what was added."""
         if self._held is None:
-            raise RollbackError(
-                "the schema has changed, and no clone of the original one exists: other clients were connected at the "
-                'first checkpoint, or clones="never"; restore the schema manually'
-            )
+            epochs.drop_changes(self._session, self._choice, definitions)
+            self._leave_epoch(CapturedChanges(changes=["additions were dropped"]))
+            return
         with self._alone("restoring a clone"):
             self._session.link.close()
             self._clones.replace_with(self._held)
         self._session.install()
-        self._leave_epoch(["a clone was restored"])
+        self._leave_epoch(CapturedChanges(changes=["a clone was restored"]))
 
     def _drop_abandoned_clones(self) -> None:
         """Drop the clones of a killed exploration, because a new one begins."""
         left, self._clones.left = self._clones.left, frozenset()
         for clone in left:
             self._clones.drop(clone)
-        self._session.watch(self._tables, self._ignore)
+        self._session.watch(self._choice)
         self._diagnostics.note(
             "dropped a clone of this database that a killed exploration had kept to undo schema changes"
         )
@@ -257,7 +262,7 @@ class Deltas(PostgresSystem):
 
     def _uninstall(self) -> None:
         """Remove the triggers, the journal and the clones; use a new connection if the current one is lost."""
-        epochs = {self._state(token).info.epoch for token in self._tokens} | {self._epoch}
+        used = {self._state(token).info.epoch for token in self._tokens} | {self._epoch}
         try:
             if self._session.link.closed:
                 self._session.connect()
@@ -269,7 +274,7 @@ class Deltas(PostgresSystem):
             self._session.remove()
         self._is_uninstalled = True
         self._tokens, self._epoch = {}, None
-        for epoch in epochs:
+        for epoch in used:
             if epoch is not None and epoch.clone not in (None, self._held):
                 self._clones.drop(epoch.clone)
 
@@ -279,11 +284,10 @@ class Deltas(PostgresSystem):
         """Record the changes since the last call; after a schema change, start a new epoch."""
         for _ in range(_TRIES):
             captured = self._session.drain()
-            changes = captured.changes or self._unprocessed
-            if not changes:
+            if not captured.changes and not self._unprocessed:
                 self._record(captured)
                 return captured
-            self._leave_epoch(changes)
+            self._leave_epoch(captured)
         raise ExplorationError(
             f"the schema changed {_TRIES} times during a read; try again when no migration runs"
         )
@@ -310,7 +314,7 @@ class Deltas(PostgresSystem):
                 self._record(captured)
                 self._observed = observed
                 return captured
-            self._leave_epoch(captured.changes)
+            self._leave_epoch(captured)
         raise ExplorationError(
             f"the schema changed {_TRIES} times during a read; try again when no migration runs"
         )
@@ -371,16 +375,30 @@ class Deltas(PostgresSystem):
                     f"cannot clone the database ({said(error)}); schema changes are permanent"
                 )
                 captured = self._read_changes()
-        self._epoch = PostgresEpoch(session.watched, session.fingerprint, clone)
-        self._tree.new_root(PostgresStateInfo(self._epoch, captured.sequences))
-        self._epoch.first = self._tree.here
+        self._start_epoch(PostgresEpoch(session.watched, session.fingerprint, clone), captured.sequences)
+
+    def _start_epoch(self, epoch: PostgresEpoch, sequences: Sequences) -> None:
+        if epoch.clone is None:
+            epoch.definitions = read_definitions(self._session.link, self._schema)
+        self._epoch = epoch
+        self._tree.new_root(PostgresStateInfo(epoch, sequences))
+        epoch.first = self._tree.here
         self._pending = {}
 
     def _may_clone(self) -> bool:
         if self._clones_when == "never" or not self._clones.are_permitted():
             return False
-        is_first = self._clones_when == "auto" and not self._made
-        return not (is_first and self._clones.others(self._session.process))
+        if self._clones_when == "always" or (self._made and self._has_first_clone):
+            return True
+        if not self._clones.others(self._session.process):
+            self._has_first_clone = not self._made
+            return True
+        self._diagnostics.note(
+            "other clients are connected, so no clone was made, and of schema changes only additions can be undone; if "
+            'the application makes others, use clones="always", or make the first checkpoint before it connects',
+            once="no clone",
+        )
+        return False
 
     def _clone(self) -> tuple[str, CapturedChanges]:
         with self._alone("cloning the database"):
@@ -394,11 +412,8 @@ class Deltas(PostgresSystem):
     def _return_to_epoch_of(self, state: State) -> None:
         epoch = state.info.epoch
         if epoch is None or epoch.clone is None or epoch.first is None:
-            raise RollbackError(
-                "the schema has changed since that checkpoint, and no clone was made: other clients were connected at "
-                "the first checkpoint, or the role cannot create databases; make the first checkpoint before "
-                'the application connects, or use clones="always"'
-            )
+            self._undo_until(epoch)
+            return
         with self._alone("restoring a clone"):
             self._session.link.close()
             self._clones.replace_with(epoch.clone)
@@ -407,20 +422,49 @@ class Deltas(PostgresSystem):
         self._pending, self._observed, self._unprocessed = {}, None, ()
         self._tree.move(epoch.first)
         self._forget(before)
+        journal.mark_midway(self._session.link, self._schema, self._is_midway)
 
-    def _leave_epoch(self, changes: Sequence[str]) -> None:
-        """End the epoch after a schema change; all information about rows is invalid."""
+    def _undo_until(self, epoch: PostgresEpoch | None) -> None:
+        """Undo schema changes without a clone, until an epoch is the current one."""
+        for _ in range(_TRIES):
+            self._read_changes()
+            now = self._epoch
+            if now is not None and now is epoch:
+                return
+            if now is None or now.before is None or now.first is None:
+                raise RollbackError(epochs.NO_CLONE)
+            if not self._move(now.first).changes:
+                self._epoch, self._pending, self._observed = (
+                    epochs.undo(self._session, self._choice, now),
+                    {},
+                    None,
+                )
+                assert now.left is not None
+                self._tree.move(self._tree[now.left])
+        raise RollbackError(f"the schema changed {_TRIES} times during a restore; try again")
+
+    def _leave_epoch(self, captured: CapturedChanges) -> None:
+        """End the epoch after a schema change. Without a clone, remember where it was left."""
         before, self._epoch = self._epoch, None
+        pending, changes = self._pending, captured.changes or self._unprocessed
         self._pending, self._observed = {}, None
         self._unprocessed = changes
-        self._session.watch(self._tables, self._ignore, strict=False)
+        add(pending, captured.delta)
+        add(pending, self._session.watch(self._choice, strict=False))
         self._unprocessed = ()
-        self._check_sequence_caches()
-        self._tree.new_root(PostgresStateInfo(None, {}))
+        self._diagnostics.note_sequence_caches(self._session.watched)
+        if before is not None and before.clone is None:
+            self._tree.step(pending, PostgresStateInfo(before, self._tree.here.info.sequences))
+            left = self._tree.mark()
+            session = self._session
+            epoch = PostgresEpoch(session.watched, session.fingerprint, None, before=before, left=left)
+            self._start_epoch(epoch, session.read_sequences())
+        else:
+            self._tree.new_root(PostgresStateInfo(None, {}))
         if before is not None:
-            cost = "takes a copy of the whole database" if before.clone else "is impossible without a clone"
             self._diagnostics.note(
-                f"the schema has changed ({', '.join(sorted(set(changes)))}); restoring an earlier checkpoint {cost}"
+                f"the schema has changed ({', '.join(sorted(set(changes)))}); restoring an earlier checkpoint "
+                f"{epochs.BY_CLONE if before.clone else epochs.BY_DROPPING}"
             )
             self._forget(before)
 
@@ -453,22 +497,3 @@ class Deltas(PostgresSystem):
         if token not in self._tokens:
             raise UnknownCheckpointError(f"Checkpoint not found: {token}")
         return self._tree[self._tokens[token]]
-
-    def _check_sequence_caches(self) -> None:
-        cached = [each.label for each in self._session.watched.sequences.values() if each.cached]
-        if cached:
-            self._diagnostics.note(
-                f"the sequence(s) {', '.join(cached)} have a CACHE; numbers that a connection has cached are not "
-                "rolled back",
-                once="cache",
-            )
-
-    def _note_hazards(self, captured: CapturedChanges) -> None:
-        if captured.large_objects:
-            self._diagnostics.note(
-                "the database has large objects, which are not rolled back", once="large objects"
-            )
-        if captured.advisory_locks:
-            self._diagnostics.note(
-                "a session holds advisory locks, which are not rolled back", once="advisory locks"
-            )

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from clew.errors import ClewError, ExplorationWarning
-from clew.explore.systems.postgres.change_capture import BlockedError
+from clew.explore.systems.postgres.catalog import WatchedObjects
+from clew.explore.systems.postgres.change_capture import BlockedError, CapturedChanges
 from clew.explore.systems.postgres.connection import psycopg, said, was_interrupted
 from clew.explore.systems.postgres.restore import WrongRowsError
 
@@ -69,3 +70,20 @@ class Diagnostics:
         if self._notes:
             message, self._notes = "; ".join(self._notes), []
             warnings.warn(message, ExplorationWarning, stacklevel=4)
+
+    def note_sequence_caches(self, watched: WatchedObjects) -> None:
+        """Add a warning about sequences whose numbers connections cache."""
+        cached = [each.label for each in watched.sequences.values() if each.cached]
+        if cached:
+            self.note(
+                f"the sequence(s) {', '.join(cached)} have a CACHE; numbers that a connection has cached are not "
+                "rolled back",
+                once="cache",
+            )
+
+    def note_hazards(self, captured: CapturedChanges) -> None:
+        """Add warnings about what is not rolled back."""
+        if captured.large_objects:
+            self.note("the database has large objects, which are not rolled back", once="large objects")
+        if captured.advisory_locks:
+            self.note("a session holds advisory locks, which are not rolled back", once="advisory locks")

@@ -138,24 +138,23 @@ class ObservedTables:
     """All observed tables, as of the last recorded change."""
 
     def __init__(self, watched: WatchedObjects, limit: int) -> None:
-        self._watched = watched
-        self._tables = {
-            table.oid: ObservedTable(table, limit) for table in (*watched.tables.values(), *watched.views)
-        }
+        self._shown = [each for each in (*watched.tables.values(), *watched.views) if each.shown]
+        self._tables = {table.oid: ObservedTable(table, limit) for table in self._shown}
 
     def load(self, cursor: Cursor) -> None:
         """Read all tables; call it inside a transaction with one snapshot."""
-        for table in (*self._watched.tables.values(), *self._watched.views):
+        for table in self._shown:
             self._tables[table.oid].load(cursor, table)
 
     def change(self, delta: Delta) -> None:
         """Record changed rows."""
         for (oid, image), more in delta.items():
-            self._tables[oid].change(image, more)
+            if oid in self._tables:
+                self._tables[oid].change(image, more)
 
     def behind(self) -> list[PostgresTable]:
         """Return the tables whose rows must be read again."""
-        return [table for oid, table in self._watched.tables.items() if self._tables[oid].is_behind]
+        return [table for table in self._shown if not table.is_view and self._tables[table.oid].is_behind]
 
     def load_tables(self, cursor: Cursor, tables: Iterable[PostgresTable]) -> None:
         for table in tables:

@@ -1,9 +1,8 @@
 """Save a PostgreSQL database as pieces of bytes, so that another process can restore it.
 
-The images of all watched rows and the positions of the sequences are saved, with a digest of the schema. To restore
-them, the images are loaded into tables of the journal's schema, and the server computes the rows that differ; only
-those are transferred. The schema digest covers definitions. Unlike the journal's fingerprint, it is the same for a
-table that was dropped and created again.
+The images of all watched rows and the positions of the sequences are saved, with the definitions of the schema. To
+restore them, the images are loaded into tables of the journal's schema, and the server computes the rows that differ;
+only those are transferred.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from clew.explore.systems.delta_tree import add
 from clew.explore.systems.postgres.catalog import WatchedObjects, quoted
 from clew.explore.systems.postgres.change_capture import CapturedChanges, ChangeCapture
 from clew.explore.systems.postgres.connection import psycopg
+from clew.explore.systems.postgres.definitions import read_definitions
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.postgres.triggers import image_sql
 
@@ -25,58 +25,16 @@ if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection, Cursor
 
 _PIECE = 1 << 20
-_SHAPE = """
-WITH places AS (SELECT oid, nspname FROM pg_namespace
-                WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', $1)),
-     kinds AS (SELECT c.*, p.nspname FROM pg_class c JOIN places p ON p.oid = c.relnamespace
-               WHERE c.relpersistence <> 't'),
-     things(what) AS (
-    SELECT concat_ws(' ', 'c', nspname, relname, relkind, relowner, relrowsecurity, relacl, reloptions,
-                     pg_get_expr(relpartbound, oid), CASE relkind WHEN 'm' THEN relfilenode END) FROM kinds
-    UNION ALL SELECT concat_ws(' ', 'a', k.nspname, k.relname,
-                               row_number() OVER (PARTITION BY k.oid ORDER BY a.attnum), a.attname,
-                               format_type(a.atttypid, a.atttypmod), a.attcollation, a.attnotnull, a.attidentity,
-                               a.attgenerated, pg_get_expr(d.adbin, d.adrelid))
-              FROM kinds k JOIN pg_attribute a ON a.attrelid = k.oid AND a.attnum > 0 AND NOT a.attisdropped
-              LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-              WHERE k.relkind IN ('r', 'p', 'v', 'm', 'c', 'f')
-    UNION ALL SELECT concat_ws(' ', 'o', p.nspname, o.conrelid::regclass, o.conname, pg_get_constraintdef(o.oid))
-              FROM places p JOIN pg_constraint o ON o.connamespace = p.oid
-    UNION ALL SELECT concat_ws(' ', 'i', pg_get_indexdef(i.indexrelid)) FROM kinds k
-              JOIN pg_index i ON i.indrelid = k.oid
-    UNION ALL SELECT concat_ws(' ', 't', t.tgenabled, pg_get_triggerdef(t.oid)) FROM kinds k
-              JOIN pg_trigger t ON t.tgrelid = k.oid AND NOT t.tgisinternal AND t.tgfoid NOT IN
-                  (SELECT oid FROM pg_proc WHERE pronamespace = to_regnamespace($2))
-    UNION ALL SELECT concat_ws(' ', 'r', w.ev_enabled, pg_get_ruledef(w.oid)) FROM kinds k
-              JOIN pg_rewrite w ON w.ev_class = k.oid
-    UNION ALL SELECT concat_ws(' ', 's', k.nspname, k.relname, s.seqtypid, s.seqstart, s.seqincrement, s.seqmax,
-                               s.seqmin, s.seqcache, s.seqcycle)
-              FROM kinds k JOIN pg_sequence s ON s.seqrelid = k.oid
-    UNION ALL SELECT concat_ws(' ', 'f', f.oid::regprocedure, f.prorettype::regtype, f.prosrc, f.prosecdef,
-                               f.provolatile, f.proisstrict)
-              FROM places p JOIN pg_proc f ON f.pronamespace = p.oid
-    UNION ALL SELECT concat_ws(' ', 'y', y.oid::regtype, y.typtype, y.typnotnull, y.typdefault,
-                               (SELECT array_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_enum e
-                                WHERE e.enumtypid = y.oid))
-              FROM places p JOIN pg_type y ON y.typnamespace = p.oid AND y.typtype IN ('d', 'e', 'r'))
-SELECT encode(sha256(convert_to(string_agg(what, chr(10) ORDER BY what COLLATE "C"), 'UTF8')), 'hex') FROM things
-"""
 
 
 class RecoveryHeader(msgspec.Struct, frozen=True):
     """The metadata of the saved rows."""
 
-    shape: str
+    definitions: dict[str, str | None]
     tables: list[str]
     sequences: dict[str, tuple[int, bool]]
     clone: str | None  # a copy of the database at that time
     place: str  # identifies the database
-
-
-def shape(link: Connection, schema: str) -> str:
-    """Return a digest of all definitions in the database, without the journal's schema."""
-    ((found,),) = link.execute(_SHAPE.encode(), (schema, quoted(schema))).fetchall()
-    return str(found)
 
 
 def place(link: Connection) -> str:
@@ -93,7 +51,8 @@ def header_of(session: ChangeCapture, sequences: Sequences, clone: str | None) -
     watched, link = session.watched, session.link
     at = {watched.sequences[oid].name: value for oid, value in sequences.items()}
     names = [table.name for table in watched.tables.values()]
-    return RecoveryHeader(shape(link, session.schema), names, at, clone, place(link))
+    definitions = dict(read_definitions(link, session.schema))
+    return RecoveryHeader(definitions, names, at, clone, place(link))
 
 
 def rows(cursor: Cursor, watched: WatchedObjects) -> Iterator[bytes]:

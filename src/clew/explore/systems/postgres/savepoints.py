@@ -12,18 +12,20 @@ An observation reads all watched tables each time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import CheckpointError, ClewError, ExplorationError, RollbackError, UnknownCheckpointError
 from clew.explore.model.observation import Observation
+from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.postgres.catalog import load_watched
 from clew.explore.systems.postgres.connection import TEXT_STYLE, address, psycopg, said
 from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Sequences, sequences_sql, set_sequences
 from clew.explore.systems.postgres.system import PostgresSystem
+from clew.explore.systems.table_choice import TableChoice
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection, Cursor
@@ -57,7 +59,7 @@ class Savepoints(PostgresSystem):
         self._released: set[int] = set()
         try:
             with self._errors(ExplorationError, "cannot read the tables"), self._reading() as cursor:
-                load_watched(cursor, self._schema, self._tables, self._ignore)
+                load_watched(cursor, self._schema, self._choice)
         except BaseException:
             self.close()
             raise
@@ -66,16 +68,22 @@ class Savepoints(PostgresSystem):
     def connection(self) -> Connection:
         return self._connection
 
+    @uninterrupted
     def observe(self) -> Observation:
         with self._lock, self._errors(ExplorationError, "cannot observe the database"):
             with self._reading() as cursor:
-                watched = load_watched(cursor, self._schema, self._tables, self._ignore, strict=False)
+                watched = load_watched(cursor, self._schema, self._choice, strict=False)
                 observed = ObservedTables(watched, self._rows_shown)
                 observed.load(cursor)
                 labels = {oid: each.label for oid, each in watched.sequences.items()}
                 at = {labels[oid]: list(value) for oid, value in self._sequences(cursor).items()}
             return Observation("postgres", observed.data(), {"sequences": at}, identity(observed.digests()))
 
+    def _query(self, sql: str) -> Iterable[Any]:
+        with self._lock:
+            return self._cursor().execute(sql.encode()).fetchall()
+
+    @uninterrupted
     def checkpoint(self, name: str) -> int:
         with self._lock, self._errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
             with self._reading() as cursor:
@@ -86,6 +94,7 @@ class Savepoints(PostgresSystem):
             self._stack.append(made)
             return made.number
 
+    @uninterrupted
     def rollback(self, token: Any) -> None:
         with self._lock:
             index = self._index(token)
@@ -104,6 +113,7 @@ class Savepoints(PostgresSystem):
         with self._lock:
             return self._index(token) is not None and not self._connection.closed
 
+    @uninterrupted
     def release(self, token: Any) -> None:
         """Discard a checkpoint. Releasing a savepoint ends the later ones, so only the last ones are released."""
         with self._lock:
@@ -153,7 +163,7 @@ class Savepoints(PostgresSystem):
                 cursor.execute("RELEASE SAVEPOINT clew_read")
 
     def _sequences(self, cursor: Cursor) -> Sequences:
-        watched = load_watched(cursor, self._schema, self._tables, {}, strict=False)
+        watched = load_watched(cursor, self._schema, TableChoice(self._choice.tables), strict=False)
         sql = sequences_sql(watched)
         rows = cursor.execute(sql.encode()).fetchall() if sql else []
         return {oid: (last, called) for oid, last, called in rows}

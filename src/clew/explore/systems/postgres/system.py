@@ -9,6 +9,8 @@ connections and commits.
     restore         moves rows
     observation     observes tables; `row_images` has their rows
     clones          copies of the database, for schema changes
+    definitions     what the schema consists of; undoes additions without a clone
+    epochs          the time between two schema changes
     recovery        restores the database in another process
     diagnostics     errors and warnings
     deltas          combines all of these
@@ -21,11 +23,13 @@ databases, and tables that are not watched.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import SystemSetupError
 from clew.explore.model.observation import Observation
+from clew.explore.systems.table_choice import Ignore, table_choice
+from clew.explore.systems.table_schema import TableSchema, postgres_tables
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
@@ -44,8 +48,9 @@ class PostgresSystem:
 
     Args:
         dsn: The database. In savepoint mode it can be a connection.
-        tables: The tables to watch. A partitioned table stands for all of its partitions. [default: all]
-        ignore: Columns that are restored but not observed, by table: `{"orders": ["updated_at"]}`.
+        tables: The tables to roll back. A partitioned table stands for all of its partitions. [default: all]
+        observe: The tables that are part of the state, by name or by pattern. [default: all that are rolled back]
+        ignore: Columns that are rolled back but not part of the state, by pattern: `["*.updated_at"]`, or by table.
         mode: "deltas" restores in any order. "savepoint" works inside one transaction, last in, first out.
         schema: The schema of the journal, which exists while the system is open.
         rows_shown: The maximum number of rows of a table that observations show row by row.
@@ -72,17 +77,17 @@ class PostgresSystem:
         self,
         dsn: str | Connection,
         *,
-        tables: Sequence[str] | None = None,
-        ignore: Mapping[str, Iterable[str]] | None = None,
+        tables: Iterable[str] | None = None,
+        observe: Iterable[str] | None = None,
+        ignore: Ignore = (),
         mode: Literal["deltas", "savepoint"] = "deltas",
         schema: str = "clew_explore",
         rows_shown: int = 100,
         clones: CloneChoice = "auto",
         lock_timeout: float = 5.0,
     ) -> None:
-        _check(dsn, tables, mode, schema, clones)
-        self._tables = tables
-        self._ignore: Mapping[str, Iterable[str]] = ignore or {}
+        _check(dsn, mode, schema, clones)
+        self._choice = table_choice(tables, observe, ignore)
         self._schema = schema
         self._rows_shown = rows_shown
         self._clones_when = clones
@@ -121,6 +126,13 @@ class PostgresSystem:
         """Discard a token; an unknown one is not an error."""
         raise NotImplementedError
 
+    def describe(self) -> dict[str, TableSchema]:
+        """Return the columns, keys and foreign keys of each table by name, as observations name them."""
+        return postgres_tables(self._query)
+
+    def _query(self, sql: str) -> Iterable[Any]:
+        raise NotImplementedError
+
     def close(self) -> None:
         """Remove the triggers, the journal and the clones, and disconnect. The rows stay as they are."""
         raise NotImplementedError
@@ -132,15 +144,13 @@ class PostgresSystem:
         self.close()
 
 
-def _check(dsn: Any, tables: Any, mode: str, schema: str, clones: str) -> None:
+def _check(dsn: Any, mode: str, schema: str, clones: str) -> None:
     if mode not in ("deltas", "savepoint"):
         raise SystemSetupError(f'mode: expected "deltas" or "savepoint", got {mode!r}')
     if clones not in ("auto", "always", "never"):
         raise SystemSetupError(f'clones: expected "auto", "always" or "never", got {clones!r}')
     if mode == "deltas" and not isinstance(dsn, str):
         raise SystemSetupError('dsn: expected a connection string; a connection needs mode="savepoint"')
-    if isinstance(tables, str):
-        raise SystemSetupError(f"tables: expected a list of names, got {tables!r}; write [{tables!r}]")
     if not schema or len(schema.encode()) > _MAX_SCHEMA_BYTES or "\0" in schema or schema.startswith("pg_"):
         raise SystemSetupError(
             f"schema: expected a name of 1 to {_MAX_SCHEMA_BYTES} bytes that does not start with pg_, got {schema!r}"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA_CHANGED = 0  # the "table" of an entry for a schema change
 _OURS = "Journal of a Clew exploration; it can be dropped when none runs."
+_MIDWAY = "An exploration has left its initial state."
 _STYLE = " ".join(f"SET {name} = '{value}'" for name, value in TEXT_STYLE.items())
 _DEFINER = f"LANGUAGE plpgsql SECURITY DEFINER {_STYLE}"
 _ENABLED = "current_setting('clew.restoring', true) IS DISTINCT FROM 'on'"
@@ -82,6 +83,19 @@ def image_sql(table: PostgresTable, row: str, *, shown: bool = False) -> str:
 def image_type(schema: str, table: PostgresTable) -> str:
     """Return the composite type of a table's images."""
     return quoted(schema, f"row_{table.oid}")
+
+
+def mark_midway(link: Connection, schema: str, is_midway: bool) -> None:
+    """Store whether an exploration has left its initial state."""
+    link.execute(f"COMMENT ON TABLE {journal_name(schema)} IS '{_MIDWAY if is_midway else ''}'".encode())
+
+
+def was_left_midway(link: Connection, schema: str) -> bool:
+    """Return whether the journal has the mark of an exploration that left its initial state."""
+    found = link.execute(
+        "SELECT obj_description(to_regclass($1), 'pg_class')", (journal_name(schema),)
+    ).fetchone()
+    return found == (_MIDWAY,)
 
 
 def create(link: Connection, schema: str) -> bool:

@@ -24,6 +24,8 @@ import msgspec
 from clew.errors import CheckpointError, ExplorationWarning, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.delta_tree import DeltaTree, add
+from clew.explore.systems.interrupts import uninterrupted
+from clew.explore.systems.midway_marks import MidwayMark
 from clew.explore.systems.redis.connection import Command, RedisConnection
 from clew.explore.systems.redis.values import read_all, text
 from clew.state.codec import encode
@@ -76,6 +78,7 @@ class RedisSystem:
 
     def __init__(self, server: Any) -> None:
         self._connection = RedisConnection(server)
+        self._mark = MidwayMark(f"redis {self._connection.identity}")
         self._entries: dict[bytes, KeyEntry] = {}
         # keys that expire, with the lag at which their time to live was set
         self._expiring: dict[bytes, float] = {}
@@ -88,12 +91,14 @@ class RedisSystem:
 
     # ---------------------------------------------------------------- the system
 
+    @uninterrupted
     def observe(self) -> Observation:
         self._read_changes("observe")
         if self._observed is None:
             self._observed = self._observation()
         return self._observed
 
+    @uninterrupted
     def checkpoint(self, name: str) -> int:
         self._read_changes(f"make the checkpoint {name!r}")
         tree, now = self._known, self._time()
@@ -103,6 +108,7 @@ class RedisSystem:
             self._delta = {}
         return tree.mark()
 
+    @uninterrupted
     def rollback(self, token: int) -> None:
         if self._tree is None:
             self._tree = DeltaTree(RedisStateInfo(self._time(), 0))
@@ -119,6 +125,7 @@ class RedisSystem:
     def is_valid(self, token: Any) -> bool:
         return self._tree is not None and token in self._tree
 
+    @uninterrupted
     def release(self, token: int) -> None:
         if self._tree is not None:
             self._tree.release(token)
@@ -172,6 +179,15 @@ class RedisSystem:
             self._execute(commands, "of the baseline")
             self._refresh({*self._entries, *wanted})
         return True
+
+    @property
+    def left_midway(self) -> bool:
+        """Return whether an exploration that was killed left the database in the middle of a path."""
+        return self._mark.was_left
+
+    def mark_midway(self, is_midway: bool) -> None:
+        """Store whether an exploration has left its initial state."""
+        self._mark.write(is_midway)
 
     def _claim(self, kind: type[Exception]) -> None:
         try:

@@ -22,7 +22,8 @@ from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema
 
 Item = tuple[int, bytes]  # table number, image
 Delta = dict[Item, int]
-Sequences = tuple[tuple[str, int], ...]
+
+Numbers = tuple[tuple[str, int], ...]  # that are restored, and are not part of the state
 
 
 class SchemaEpoch(msgspec.Struct, eq=False):
@@ -41,7 +42,7 @@ class SQLiteStateInfo(msgspec.Struct, eq=False):
 
     epoch: SchemaEpoch
     sums: tuple[images.Sum, ...]
-    sequences: Sequences
+    numbers: Numbers
     observation: Observation | None = None
 
 
@@ -75,7 +76,7 @@ class SQLiteCheckpoints:
     def record(
         self,
         changes: Iterable[tuple[SQLiteTable, int, images.Row]],
-        sequences: Sequences,
+        numbers: Numbers,
         shadows: Delta | None = None,
     ) -> None:
         """Add changed rows, each with +1 if it was inserted and -1 if it was removed, to the current state.
@@ -92,11 +93,11 @@ class SQLiteCheckpoints:
                 sums[table.number] = images.plus(sums[table.number], seen, sign)
         if shadows:
             add(self._delta, shadows)
-        if sums is None and not shadows and sequences == info.sequences:
+        if sums is None and not shadows and numbers == info.numbers:
             return
-        # A sequence is not part of the identity, so the observation stays valid if nothing else changed.
+        # A number is not part of the identity, so the observation stays valid if nothing else changed.
         observation = None if sums is not None or shadows else info.observation
-        self.now = SQLiteStateInfo(info.epoch, tuple(sums or info.sums), sequences, observation)
+        self.now = SQLiteStateInfo(info.epoch, tuple(sums or info.sums), numbers, observation)
 
     def checkpoint(self) -> int:
         """Return a token for the current state."""
@@ -116,7 +117,7 @@ class SQLiteCheckpoints:
             )
 
     def _has_changed(self, node: StateNode) -> bool:
-        return bool(self._delta) or self.current.sequences != node.info.sequences
+        return bool(self._delta) or self.current.numbers != node.info.numbers
 
     def path_to(self, node: StateNode) -> Delta:
         """Return the delta from the current state to a state of the same epoch."""

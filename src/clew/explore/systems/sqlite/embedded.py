@@ -18,11 +18,12 @@ from typing import Any, cast
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
+from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite import row_images as images
 from clew.explore.systems.sqlite.checkpoints import SchemaEpoch, SQLiteStateInfo, StateNode
 from clew.explore.systems.sqlite.observation import DatabaseObserver
 from clew.explore.systems.sqlite.recovery import unpacked
-from clew.explore.systems.sqlite.restore import apply, read_sequences, write_sequences
+from clew.explore.systems.sqlite.restore import apply, read_numbers, write_numbers
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
 from clew.explore.systems.sqlite.system import SQLiteSystem
 
@@ -46,8 +47,10 @@ class EmbeddedSQLite(SQLiteSystem):
 
     @property
     def connection(self) -> apsw.Connection:
-        return self._connection
+        connection: apsw.Connection = self._connection
+        return connection
 
+    @uninterrupted
     def observe(self) -> Observation:
         with self._errors(CheckpointError, "observe"):
             self._read()
@@ -56,6 +59,7 @@ class EmbeddedSQLite(SQLiteSystem):
                 info.observation = self._observer.observe(info.epoch.schema, info.sums, self._plain)
             return info.observation
 
+    @uninterrupted
     def rollback(self, token: int) -> None:
         node = self._checkpoints[token]
         self._check_no_transaction()
@@ -90,11 +94,13 @@ class EmbeddedSQLite(SQLiteSystem):
         now = self._checkpoints.now
         if now is None or self._version() != now.epoch.version:
             self._begin_epoch()
-        elif self._connection.total_changes() != self._changes:
-            schema = now.epoch.schema
+            return
+        schema = now.epoch.schema
+        numbers = read_numbers(self._plain, schema)  # a PRAGMA changes no row
+        if self._connection.total_changes() != self._changes or numbers != now.numbers:
             assert self._session is not None
             changes = _images(self._plain, schema, self._session.changeset())
-            self._checkpoints.record(changes, read_sequences(self._plain, schema))
+            self._checkpoints.record(changes, numbers)
             self._begin_session(schema)
 
     def _version(self) -> int:
@@ -117,7 +123,7 @@ class EmbeddedSQLite(SQLiteSystem):
 
     def _begin_epoch(self) -> None:
         complete = self._checkpoints.now is None
-        schema = read_schema(self._plain, self._tables, self._ignore, by_rowid=False, complete=complete)
+        schema = read_schema(self._plain, self._choice, by_rowid=False, complete=complete)
         for table in schema.tables:
             if any(order.strip('"').upper() != "BINARY" for order in table.orders):
                 raise SystemSetupError(
@@ -127,7 +133,7 @@ class EmbeddedSQLite(SQLiteSystem):
         epoch = SchemaEpoch(schema, self._version(), self._new_file())
         self._save_copy(epoch.copy)
         sums = tuple((0, 0) if t.shadow else images.total(self._plain, t) for t in schema.tables)
-        self._checkpoints.begin_epoch(SQLiteStateInfo(epoch, sums, read_sequences(self._plain, schema)))
+        self._checkpoints.begin_epoch(SQLiteStateInfo(epoch, sums, read_numbers(self._plain, schema)))
         self._begin_session(schema)
 
     def _restore(self, node: StateNode) -> None:
@@ -141,7 +147,7 @@ class EmbeddedSQLite(SQLiteSystem):
         try:
             with _TriggersDisabled(self._connection):
                 apply(self._plain, epoch.schema, self._checkpoints.path_to(node), quiet=True)
-                write_sequences(self._plain, epoch.schema, node.info.sequences)
+                write_numbers(self._plain, epoch.schema, node.info.numbers)
             self._checkpoints.move(node)
         finally:
             self._begin_session(epoch.schema)

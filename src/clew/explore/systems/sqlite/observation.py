@@ -42,7 +42,7 @@ class DatabaseObserver:
         found = {
             table.name: self._table(table, rows)
             for table, rows in zip(schema.tables, sums)
-            if not table.shadow
+            if table.shown and not table.shadow
         }
         found |= {name: self._virtual_table(virtual, name, sql) for name, sql in schema.virtual}
         digest = blake2b(digest_size=32)

@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from clew.errors import RollbackError
 from clew.explore.systems.sqlite import row_images as images
+from clew.explore.systems.sqlite.checkpoints import Numbers
 from clew.explore.systems.sqlite.schema import OURS, SQLiteTable, WatchedSchema, quote
 from clew.explore.systems.sqlite.triggers import triggers_of
+
+PRAGMAS = ("application_id", "user_version")
+COUNTER = "counter of "  # before the name of a table
 
 _ENABLE_TRIGGER = 1003  # SQLITE_DBCONFIG_ENABLE_TRIGGER, which the standard library names from 3.12
 
@@ -114,22 +118,30 @@ def _create_triggers(
             connection.execute(statement)
 
 
-def read_sequences(connection: sqlite3.Connection, schema: WatchedSchema) -> tuple[tuple[str, int], ...]:
-    """Return the AUTOINCREMENT counters of the watched tables."""
-    if not schema.has_sequences:
-        return ()
-    watched = {table.name for table in schema.tables}
-    found = connection.execute("SELECT name, seq FROM sqlite_sequence")
-    return tuple(sorted((name, seq) for name, seq in found if name in watched))
+def read_numbers(connection: sqlite3.Connection, schema: WatchedSchema) -> Numbers:
+    """Return the numbers that are restored and are not part of the state.
+
+    These are the AUTOINCREMENT counters of the watched tables, and the numbers that an application stores in the file.
+    """
+    found = [(name, *connection.execute(f"PRAGMA {name}").fetchone()) for name in PRAGMAS]
+    if schema.has_sequences:
+        watched = {table.name for table in schema.tables}
+        counters = connection.execute("SELECT name, seq FROM sqlite_sequence")
+        found += sorted((f"{COUNTER}{name}", seq) for name, seq in counters if name in watched)
+    return tuple(found)
 
 
-def write_sequences(
-    connection: sqlite3.Connection, schema: WatchedSchema, sequences: Iterable[tuple[str, int]]
-) -> None:
-    """Set the AUTOINCREMENT counters if they differ."""
-    if read_sequences(connection, schema) == tuple(sequences):
+def write_numbers(connection: sqlite3.Connection, schema: WatchedSchema, numbers: Numbers) -> None:
+    """Set the numbers if they differ."""
+    now = read_numbers(connection, schema)
+    if now == numbers:
         return
-    connection.executemany(
-        "DELETE FROM sqlite_sequence WHERE name = ?", [(table.name,) for table in schema.tables]
-    )
-    connection.executemany("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", sequences)
+    for (name, value), (_, current) in zip(numbers, now[: len(PRAGMAS)]):
+        if value != current:
+            connection.execute(f"PRAGMA {name} = {int(value)}")
+    if schema.has_sequences:
+        connection.executemany(
+            "DELETE FROM sqlite_sequence WHERE name = ?", [(table.name,) for table in schema.tables]
+        )
+        counters = [(name.removeprefix(COUNTER), value) for name, value in numbers[len(PRAGMAS) :]]
+        connection.executemany("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", counters)

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import ExplorationWarning, SystemSetupError
+from clew.explore.systems.table_choice import TableChoice, is_like, warn_about_unused
 
 OURS = "_clew_"  # prefix of all names that the system adds to the database
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
@@ -53,6 +54,7 @@ class SQLiteTable(msgspec.Struct, frozen=True):
     uniques: tuple[tuple[UniqueKeyPart, ...], ...]
     observed: tuple[int, ...] | None  # None: the whole image is observed
     shadow: bool
+    shown: bool  # in observations
     sql: str
 
     @property
@@ -79,23 +81,20 @@ def quote(name: str) -> str:
 
 def read_schema(
     connection: sqlite3.Connection,
-    only: Collection[str] | None,
-    ignore: Mapping[str, Collection[str]],
+    choice: TableChoice,
     *,
     by_rowid: bool = True,
     complete: bool = True,
 ) -> WatchedSchema:
-    """Return the watched schema. `only` selects tables (None: all), `ignore` names columns that are not observed.
-
-    If `complete`, an unknown table or column is an error.
-    """
+    """Return the watched schema. If `complete`, an unknown table is an error, and an unknown column gets a warning."""
+    only = choice.tables
     kinds = {
         name: (kind, bool(without_rowid))
         for schema, name, kind, _, without_rowid, _ in connection.execute("PRAGMA table_list")
         if schema == "main" and not name.startswith(("sqlite_", OURS))
     }
     if complete:
-        _check_names(kinds, only, ignore)
+        _check_names(kinds, choice)
     written = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     virtual = [name for name, (kind, _) in kinds.items() if kind == "virtual" and _chosen(name, only)]
     tables: list[SQLiteTable] = []
@@ -114,15 +113,17 @@ def read_schema(
                     without_rowid,
                     by_rowid,
                     shadow=kind == "shadow",
-                    ignored=ignore.get(name, ()),
-                    complete=complete,
+                    shown=is_observed(name, choice),
+                    ignored=[column for table, column in choice.ignore if is_like(name, table)],
                     sql=written.get(name) or "",
                 )
             )
     _warn_about_virtual(virtual, tables)
+    if complete:
+        warn_about_unused(_unused(connection, kinds, choice))
     return WatchedSchema(
         tuple(tables),
-        tuple((name, written.get(name) or "") for name in sorted(virtual)),
+        tuple((name, written.get(name) or "") for name in sorted(virtual) if is_observed(name, choice)),
         _user_triggers(connection),
         "sqlite_sequence" in written,
     )
@@ -132,16 +133,40 @@ def _chosen(name: str, only: Collection[str] | None) -> bool:
     return only is None or name in only
 
 
-def _check_names(
-    kinds: Mapping[str, Any], only: Collection[str] | None, ignore: Mapping[str, Collection[str]]
-) -> None:
-    missing = [name for name in only or () if name not in kinds]
-    if missing:
+def is_observed(name: str, choice: TableChoice) -> bool:
+    """Return whether a table that is rolled back is part of the state."""
+    return choice.observe is None or any(is_like(name, pattern) for pattern in choice.observe)
+
+
+def _check_names(kinds: Mapping[str, Any], choice: TableChoice) -> None:
+    only = choice.tables or ()
+    if missing := [name for name in only if name not in kinds]:
         raise SystemSetupError(f"tables={missing!r}: unknown tables; the database has {sorted(kinds)}")
-    if views := [name for name in only or () if kinds[name][0] == "view"]:
+    if views := [name for name in only if kinds[name][0] == "view"]:
         raise SystemSetupError(f"tables={views!r}: views store no rows; name the tables that they read")
-    if missing := [name for name in ignore if name not in kinds]:
-        raise SystemSetupError(f"ignore={missing!r}: unknown tables; the database has {sorted(kinds)}")
+    watched = [name for name, (kind, _) in kinds.items() if kind != "view" and _chosen(name, choice.tables)]
+    if missing := [each for each in choice.observe or () if not any(is_like(name, each) for name in watched)]:
+        raise SystemSetupError(
+            f"observe={missing!r}: these tables are not rolled back; only {sorted(watched)} are"
+        )
+
+
+def _unused(
+    connection: sqlite3.Connection, kinds: Iterable[str], choice: TableChoice
+) -> Iterable[tuple[str, str]]:
+    """Yield the patterns of columns that match nothing."""
+    if not choice.ignore:
+        return
+    columns = {
+        name: [column for (column,) in connection.execute("SELECT name FROM pragma_table_xinfo(?)", (name,))]
+        for name in kinds
+        if _chosen(name, choice.tables)
+    }
+    for table, column in choice.ignore:
+        if not any(
+            is_like(name, table) and any(is_like(c, column) for c in columns[name]) for name in columns
+        ):
+            yield table, column
 
 
 def _table(
@@ -152,8 +177,8 @@ def _table(
     by_rowid: bool,
     *,
     shadow: bool,
+    shown: bool,
     ignored: Collection[str],
-    complete: bool,
     sql: str,
 ) -> SQLiteTable:
     info = list(connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?)", (name,)))
@@ -174,11 +199,10 @@ def _table(
         raise SystemSetupError(
             f"table {name!r} has {len(fields)} columns; at most {_MAX_COLUMNS} are supported"
         )
-    unknown = set(ignored) - {column for column, *_ in info}
-    if unknown and complete:
-        raise SystemSetupError(f"ignore: table {name!r} has no column {sorted(unknown)}")
     observed = tuple(
-        position + hidden_rowid for position, (column, _, _) in enumerate(columns) if column not in ignored
+        position + hidden_rowid
+        for position, (column, _, _) in enumerate(columns)
+        if not any(is_like(column, pattern) for pattern in ignored)
     )
     uniques = _uniques(connection, indexes, [column for column, *_ in info])
     if not without_rowid:
@@ -197,6 +221,7 @@ def _table(
         tuple(uniques),
         None if len(observed) == len(fields) else observed,
         shadow,
+        shown,
         sql,
     )
 

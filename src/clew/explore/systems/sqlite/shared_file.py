@@ -29,6 +29,7 @@ from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.process_mark import lives_elsewhere, mark
 from clew.explore.systems.delta_tree import add
+from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite import row_images as images
 from clew.explore.systems.sqlite.checkpoints import (
     Delta,
@@ -38,7 +39,7 @@ from clew.explore.systems.sqlite.checkpoints import (
 )
 from clew.explore.systems.sqlite.observation import DatabaseObserver
 from clew.explore.systems.sqlite.recovery import path_back, shape, unpacked
-from clew.explore.systems.sqlite.restore import apply, read_sequences, switch_triggers_off, write_sequences
+from clew.explore.systems.sqlite.restore import apply, read_numbers, switch_triggers_off, write_numbers
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
 from clew.explore.systems.sqlite.system import SQLiteSystem
 from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, disable_for, install, uninstall
@@ -66,10 +67,12 @@ class SharedSQLite(SQLiteSystem):
         self._observer = DatabaseObserver(self._connection, self._path, self._rows_shown)
         self._version = -1  # PRAGMA data_version, at the last read
         self._seq = 0  # the last journal entry that was read
+        self._is_midway = self.left_midway = False
         self._shadows: Delta = {}  # the rows of shadow tables, at the last read
 
     # ---------------------------------------------------------------- the system
 
+    @uninterrupted
     def observe(self) -> Observation:
         with self._errors(CheckpointError, "observe"):
             self._read()
@@ -81,6 +84,7 @@ class SharedSQLite(SQLiteSystem):
                 self._read()
             return self._info.observation
 
+    @uninterrupted
     def rollback(self, token: int) -> None:
         node = self._checkpoints[token]
         with self._errors(RollbackError, f"restore the checkpoint {token}"):
@@ -120,8 +124,24 @@ class SharedSQLite(SQLiteSystem):
             if self._schema_version() != epoch.version:
                 return False
             apply(connection, epoch.schema, path_back(connection, saved, epoch.schema), quiet=self._is_quiet)
-            write_sequences(connection, epoch.schema, read_sequences(saved, epoch.schema))
+            write_numbers(connection, epoch.schema, read_numbers(saved, epoch.schema))
         return True
+
+    def mark_midway(self, is_midway: bool) -> None:
+        """Store whether an exploration has left its initial state."""
+        self._is_midway = is_midway
+        with self._errors(CheckpointError, "mark the database"):
+            self._read()
+            self._write_midway()
+
+    def _write_midway(self) -> None:
+        with self._writing():
+            self._connection.execute(f"UPDATE {OWNER} SET midway = ?", (self._is_midway,))
+
+    def _was_midway(self) -> bool:
+        """Return the mark of the process that installed the journal before."""
+        found = self._connection.execute(f"SELECT * FROM {OWNER}").fetchone()
+        return bool(found[1]) if found is not None and len(found) > 1 else False
 
     def close(self) -> None:
         """Remove the triggers and the journal from the database, and close it."""
@@ -161,7 +181,7 @@ class SharedSQLite(SQLiteSystem):
         connection, schema = self._connection, self._info.epoch.schema
         shadows = _shadow_rows(connection, schema)
         add(shadows, self._shadows, -1)
-        self._checkpoints.record(self._new_entries(schema), read_sequences(connection, schema), shadows)
+        self._checkpoints.record(self._new_entries(schema), read_numbers(connection, schema), shadows)
         add(self._shadows, shadows)
         (self._version,) = connection.execute("PRAGMA data_version").fetchone()
 
@@ -195,6 +215,7 @@ class SharedSQLite(SQLiteSystem):
             owner = self._installed_by()
             if takes_over:
                 self._check_unowned(owner)
+                self.left_midway = owner is not None and self._was_midway()
             elif owner != self._owner:
                 raise CheckpointError(
                     f"{self._path}: another SQLiteSystem now watches this file, or its {OWNER} table was dropped; "
@@ -203,8 +224,8 @@ class SharedSQLite(SQLiteSystem):
             uninstall(self._connection)
             # A watched table may be missing in a later epoch. That is a state, not an invalid option.
             complete = self._checkpoints.now is None
-            schema = read_schema(self._connection, self._tables, self._ignore, complete=complete)
-            install(self._connection, schema, self._owner)
+            schema = read_schema(self._connection, self._choice, complete=complete)
+            install(self._connection, schema, self._owner, self._is_midway)
             return schema, self._schema_version()
 
     def _copy(self, schema: WatchedSchema, version: int) -> SQLiteStateInfo | None:
@@ -217,7 +238,7 @@ class SharedSQLite(SQLiteSystem):
             epoch = SchemaEpoch(schema, version, self._new_file(), seq, _shadow_rows(connection, schema))
             _save_copy(connection, epoch.copy)
             sums = tuple((0, 0) if t.shadow else images.total(connection, t) for t in schema.tables)
-            info = SQLiteStateInfo(epoch, sums, read_sequences(connection, schema))
+            info = SQLiteStateInfo(epoch, sums, read_numbers(connection, schema))
             (self._version,) = connection.execute("PRAGMA data_version").fetchone()
         self._seq, self._shadows = seq, dict(epoch.shadows)
         return info
@@ -229,6 +250,7 @@ class SharedSQLite(SQLiteSystem):
         epoch.version = self._schema_version()
         self._checkpoints.move(epoch.root)
         self._seq, self._shadows = epoch.seq, dict(epoch.shadows)
+        self._write_midway()
 
     def _overwrite(self, file: Path) -> None:
         """Replace the content of the database with a copy."""
@@ -260,8 +282,8 @@ class SharedSQLite(SQLiteSystem):
             self._read_journal()
             path = self._checkpoints.path_to(node)
             version = apply(connection, epoch.schema, path, quiet=self._is_quiet) or epoch.version
-            if self._info.sequences != node.info.sequences or path:
-                write_sequences(connection, epoch.schema, node.info.sequences)
+            if self._info.numbers != node.info.numbers or path:
+                write_numbers(connection, epoch.schema, node.info.numbers)
             if self._seq:
                 connection.execute(f"DELETE FROM {JOURNAL}")
             connection.execute(

@@ -11,15 +11,18 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from clew.errors import CheckpointError, SystemSetupError
 from clew.explore.model.observation import Observation
+from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite.checkpoints import SQLiteCheckpoints
 from clew.explore.systems.sqlite.recovery import packed
+from clew.explore.systems.table_choice import Ignore, table_choice
+from clew.explore.systems.table_schema import TableSchema, sqlite_tables
 from clew.explore.systems.temp_dirs import new_folder
 
 
@@ -28,12 +31,15 @@ class SQLiteSystem:
 
     The `data` of an observation has each watched table by name: a list of rows as dicts, ordered by the key; or, for a
     table of more than `rows_shown` rows, `{"rows": count, "digest": text}`. The `digest` covers all rows of all tables.
-    AUTOINCREMENT counters are rolled back, but are not part of the identity of a state.
+    AUTOINCREMENT counters, `user_version` and `application_id` are rolled back, but are not part of the identity of a
+    state.
 
     Args:
         path: The database file. With `private=True` it can be ":memory:".
-        tables: The tables to watch. Other tables are neither observed nor rolled back. [default: all]
-        ignore: Columns that are not part of the state, by table. They are rolled back nevertheless.
+        tables: The tables to roll back. Other tables are neither observed nor rolled back. [default: all]
+        observe: The tables that are part of the state, by name or by pattern. [default: all that are rolled back]
+        ignore: Columns that are not part of the state, by pattern: `["*.updated_at"]`, or by table. They are rolled
+            back nevertheless.
         private: Only the system's `connection` writes to the database.
         rows_shown: The maximum number of rows of a table that observations show row by row.
         timeout: Seconds to wait for a writer that locks the database.
@@ -43,6 +49,7 @@ class SQLiteSystem:
 
     ordering: Literal["any"] = "any"
     _driver_error: type[Exception] = sqlite3.Error
+    _connection: Any
 
     def __new__(cls, *arguments: Any, private: bool = False, **options: Any) -> SQLiteSystem:
         """Choose the class for shared files or for private databases."""
@@ -60,8 +67,9 @@ class SQLiteSystem:
         self,
         path: str | os.PathLike[str],
         *,
-        tables: Collection[str] | None = None,
-        ignore: Mapping[str, Collection[str]] = {},
+        tables: Iterable[str] | None = None,
+        observe: Iterable[str] | None = None,
+        ignore: Ignore = (),
         private: bool = False,
         rows_shown: int = 100,
         timeout: float = 5.0,
@@ -69,13 +77,8 @@ class SQLiteSystem:
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise SystemSetupError(f"path: expected a path, got {path!r}")
-        if isinstance(tables, str):
-            raise SystemSetupError(f"tables: expected a list of names, got {tables!r}; write [{tables!r}]")
-        if any(isinstance(columns, str) for columns in ignore.values()):
-            raise SystemSetupError(f"ignore: expected a list of columns for each table, got {dict(ignore)!r}")
         self._path = os.fspath(path)
-        self._tables = tables
-        self._ignore = ignore
+        self._choice = table_choice(tables, observe, ignore)
         self._rows_shown = rows_shown
         self._timeout = timeout
         self._prepare = prepare
@@ -93,6 +96,7 @@ class SQLiteSystem:
     def observe(self) -> Observation:
         raise NotImplementedError
 
+    @uninterrupted
     def checkpoint(self, name: str) -> int:
         with self._errors(CheckpointError, f"make the checkpoint {name!r}"):
             self._read()
@@ -104,12 +108,18 @@ class SQLiteSystem:
     def is_valid(self, token: Any) -> bool:
         return token in self._checkpoints
 
+    @uninterrupted
     def release(self, token: int) -> None:
         self._checkpoints.release(token)
 
     def size(self, token: int) -> int:
         """Return the number of bytes that a checkpoint holds in memory."""
         return self._checkpoints.size(token)
+
+    def describe(self) -> dict[str, TableSchema]:
+        """Return the columns, keys and foreign keys of each table by name."""
+        with self._errors(SystemSetupError, "read the schema"):
+            return sqlite_tables(self._connection.execute)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
         """Return the database in pieces, from which another process can restore the last checkpoint."""

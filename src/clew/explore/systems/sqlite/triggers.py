@@ -35,13 +35,16 @@ _AFTERWARDS = re.compile(r"\b(AFTER|INSTEAD)\b", re.IGNORECASE)  # the default i
 OWNER = f"{OURS}owner"  # the SQLiteSystem that installed the journal
 
 
-def install(connection: sqlite3.Connection, schema: WatchedSchema, owner: str) -> None:
-    """Create the journal and its triggers, inside the caller's transaction."""
+def install(connection: sqlite3.Connection, schema: WatchedSchema, owner: str, midway: bool) -> None:
+    """Create the journal and its triggers, inside the caller's transaction.
+
+    `midway` tells whether an exploration has left its initial state.
+    """
     columns = "".join(f", c{position}" for position in range(schema.widest))
     connection.execute(f"CREATE TABLE {JOURNAL}(seq INTEGER PRIMARY KEY, tbl INTEGER, side INTEGER{columns})")
     connection.execute(f"CREATE TABLE {SUSPECTS}(tbl INTEGER{columns})")
-    connection.execute(f"CREATE TABLE {OWNER}(id TEXT)")
-    connection.execute(f"INSERT INTO {OWNER} VALUES (?)", (owner,))
+    connection.execute(f"CREATE TABLE {OWNER}(id TEXT, midway INTEGER)")
+    connection.execute(f"INSERT INTO {OWNER} VALUES (?, ?)", (owner, midway))
     for table in schema.tables:
         if not table.shadow:
             for statement in triggers_of(table, schema):

@@ -84,9 +84,11 @@ class MemoryRun(StoredRun):
             self.row, _renewed_state(self.row.start, renewed), map(renewed, entries), self._runs.on_conflict
         )
 
-    def log(self, upto: int | None = None) -> RunLog:
-        """Return the log."""
-        return self.whole()
+    def log(self) -> RunLog:
+        """Return the log, and the inbox."""
+        log, store, run_id = self.whole(), self.store, self.row.run_id
+        log.messages, log.has_children = store.inbox(run_id), bool(store.rows(of=run_id))
+        return log
 
     def start(self) -> GraphState:
         """Return the initial state."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clew.engine.records import Failure
 from clew.graph import Graph
 from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.in_memory.reader import MemoryReader
-from clew.runtime.log.in_memory.writer import MemoryWriter
 from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.metrics import latency_of
+from clew.runtime.log.records import AcceptedChanges
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.snapshots import read_start
 from clew.runtime.log.turns import Turn
-from clew.runtime.log.writer import LogWriter
+from clew.runtime.log.writer import NO_BLOBS, LogWriter
 from clew.state import GraphState
 from clew.stores import LogEntry, RunRow, Store
 from clew.stores.memory.store import NOWHERE
@@ -27,6 +26,55 @@ def repository_of(graph: Graph | None, store: Store, on_conflict: str) -> RunRep
     return (RunRepository if store.encodes else MemoryRepository)(graph, store, on_conflict)
 
 
+class MemoryWriter(LogWriter):
+    """Writes the log of one run in memory. Nothing survives the process, so nothing waits and nothing is checked."""
+
+    is_lasting = False
+    often = 0
+    refused = None
+    is_behind = False
+    waits = False
+    _counted = (0, 0)  # number of records that were counted, and the latency of their steps
+
+    def __init__(self, store: Store, run_id: str, fence: int) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._fence = fence
+        self.attached = {}
+        self.records: list[Any] = []
+
+    @property
+    def latency(self) -> int:
+        """The total latency of all written steps, in microseconds."""
+        done, latency = self._counted
+        self._counted = (len(self.records), latency + sum(map(latency_of, self.records[done:])))
+        return self._counted[1]
+
+    def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        """Write records in order."""
+        self._store.append(self._run_id, records, self._fence)
+        self.records += records
+
+    def check(self, value: Any, at: str) -> None:
+        """Accept any value."""
+
+    def image_of(self, values: Mapping[str, Any]) -> Any:
+        """Return a copy of the values."""
+        return dict(values)
+
+    def measure(self, report: Callable[[float], None]) -> None:
+        """Do nothing: an append is no operation of a store outside."""
+
+    def never_wait(self) -> None:
+        """Do nothing: memory never waits."""
+
+    def ensure(self) -> None:
+        """Do nothing: memory never waits."""
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Do nothing: everything is written."""
+
+
 class MemoryRepository(RunRepository):
     """The runs of one graph in a memory store."""
 
@@ -34,13 +82,22 @@ class MemoryRepository(RunRepository):
         super().__init__(graph, store, on_conflict)
         self.keeps = store is not NOWHERE
 
-    @cached_property
-    def runs(self) -> MemoryReader:
-        """The reader of these runs."""
-        return MemoryReader(self._graph, self._store, self._on_conflict)
-
-    def _create(self, row: RunRow, start: GraphState, turn: Turn | None, *_: Any, **options: Any) -> int:
-        self._store.create(row, thread=options["thread"])
+    def _create(
+        self,
+        row: RunRow,
+        start: GraphState,
+        turn: Turn | None,
+        distance: Any,
+        first: AcceptedChanges | None,
+        *_: Any,
+        **options: Any,
+    ) -> int:
+        queue = options.get("queue")
+        if queue is not None:
+            row.structure = row.description.structure_hash  # workers take runs by it
+        self._store.create(
+            row, thread=options["thread"], queue=queue, entries=() if first is None else (first,)
+        )
         return 0
 
     def detach(self, run_id: str, fence: int) -> None:
@@ -70,17 +127,24 @@ class MemoryRepository(RunRepository):
         now: float,
         failures: Sequence[Failure],
         fence: int,
+        *,
+        release: bool = False,
+        due: float | None = None,
         **_: Any,
     ) -> None:
         if self.keeps:
-            self._store.update(run_id, status=status, updated=now, error=tuple(failures) or None, fence=fence)
+            given: Any = {"release": release} if fence else {}  # without a fence, nobody has claimed it
+            error = tuple(failures) or None
+            self._store.update(run_id, status=status, updated=now, error=error, fence=fence, due=due, **given)
 
-    def claim(self, run_id: str, owner: str, lease: float) -> int:
-        """Return the fence of a run that nobody claims."""
-        return 0
+    def claim(self, run_id: str, token: str, lease: float) -> int:
+        """Return the fence of a run that nobody claims. Raise RunOwnedError if a worker has it."""
+        store: Any = self._store
+        return int(store.fence(run_id))
 
     def release(self, run_id: str, fence: int) -> None:
-        """Do nothing: the run has no owner."""
+        """Release a run that a worker has taken."""
+        self._store.release(run_id, fence)
 
     def import_run(
         self, row: RunRow, log: RunLog, graph: Graph, entries: Sequence[LogEntry], blobs: Blobs

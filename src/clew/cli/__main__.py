@@ -1,8 +1,0 @@
-"""Run ``clew`` as ``python -m clew.cli``."""
-
-from __future__ import annotations
-
-from clew.cli import main
-
-if __name__ == "__main__":
-    main()

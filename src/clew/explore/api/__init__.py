@@ -1,0 +1,33 @@
+"""Exploring a service from its OpenAPI document.
+
+::
+
+    document      the OpenAPI document: operations, parameters, security
+    values        example values of a schema
+    matching      whether a response matches its schema
+    links         which operation creates what a parameter names
+    messages      requests and responses; `in_process`, `over_http`: how they are sent
+    network_guard blocks outgoing connections of an application in process
+    logins        how an actor authenticates
+    resources     what earlier responses created
+    calls         which requests a state offers, by symbolic names
+    requests      a symbolic call as a concrete request
+    table_changes what changed between two observations
+    checks        what a response and its changes say
+    follow_ups    what only a second request shows
+    ownership     whether a resource belongs to the actor that created it
+    signed_in_states  checkpoints after logins
+    sending       performs a call, judges it, learns from it
+    calibration   what is volatile, and what is not rolled back
+    naming        the identity of states: generated values are renamed
+    turns         the order in which calls are tried
+    reproductions violations as scripts
+    outcome       the result
+    migrations    runs Django or Alembic migrations first
+    opening       opens systems, applications and documents by their addresses
+    explorer      `explore_api`
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []  # `clew.explore` exports `explore_api`

@@ -1,0 +1,40 @@
+"""The clock of a worker: the time of its store.
+
+Runs are due by the clock of the store. If the clock of a machine differs from it, a worker that counted by its own
+would release a run that is due, or end a wait early. So it adds the difference, which it measures from time to time.
+"""
+
+from __future__ import annotations
+
+from clew.runtime.clock import Clock
+from clew.stores import Store
+
+
+class StoreClock:
+    """The clock of a machine, corrected by the difference to the clock of a store."""
+
+    virtual = False
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        self._clock = clock
+        self._store = store
+        self._ahead = 0.0  # seconds by which the store is ahead
+        self.monotonic = clock.monotonic
+
+    def time(self) -> float:
+        """Return the time of the store, in seconds since the epoch."""
+        return self._clock.time() + self._ahead
+
+    def advance(self, to: float) -> None:
+        """Do nothing; this clock moves by itself."""
+
+    def measure(self) -> None:
+        """Ask the store for its time."""
+        before = self._clock.time()
+        there = self._store.time()
+        self._ahead = there - (before + self._clock.time()) / 2
+
+
+def clock_of(store: Store, clock: Clock) -> Clock:
+    """Return the clock for a worker of a store. A virtual clock stays as it is."""
+    return clock if clock.virtual else StoreClock(clock, store)

@@ -1,0 +1,36 @@
+"""The end of a run's log in a SQLite file: a method of `SQLiteStore`, which reads all parts in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from clew.stores.protocol import LogEnd
+from clew.stores.sql_rows import checked
+from clew.stores.sqlite.entries import MOST, counted, last_steps, newest, within
+from clew.stores.sqlite.inbox import unreceived
+
+if TYPE_CHECKING:
+    from clew.stores.sqlite.store import SQLiteStore
+
+_HAS_CHILDREN = "SELECT EXISTS (SELECT 1 FROM runs WHERE child_of = ?)"
+_by_name = attrgetter("kind", "path", "n")
+
+
+def log_end(
+    store: SQLiteStore, run_id: str, kinds: Collection[str], *, base: str = "", most: int, counts: bool = True
+) -> LogEnd:
+    with store._lock, store._reading(f"run {run_id!r}") as db:
+        number = store._number(db, run_id)
+        last = newest(db, number, base, "", MOST) if base else None
+        found = last_steps(db, number, 0 if last is None else last[0], most)
+        found += within(db, number, kinds, None, 0, MOST)
+        if last is not None:
+            found.append((base, "", *last))
+        return LogEnd(
+            sorted(checked(run_id, found), key=_by_name),
+            counted(db, number, run_id) if counts else {},
+            unreceived(db, number, run_id),
+            bool(db.execute(_HAS_CHILDREN, (run_id,)).fetchone()[0]),
+        )

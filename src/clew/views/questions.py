@@ -1,0 +1,218 @@
+"""Questions of runs: what is asked, what kind of answer is expected, and what runs after it.
+
+The JSON Schema of an answer is stored with the question if the node gave a type. For an interrupt node, it is that of
+the value that the answer becomes, from the stored description of the graph. A question about a call that may have
+happened has its own choices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from clew.display import brief
+from clew.engine.records import Question
+from clew.error_text import encodable
+from clew.errors import ClewError, UnknownRunError
+from clew.graph import Graph
+from clew.runtime.drivers.inbox import unpacked
+from clew.runtime.log.codec import EntryDecoder
+from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.records import ANSWER, QUESTION, names_of
+from clew.runtime.log.run_log import RunLog
+from clew.stores import RunRow, Store
+from clew.views.commands import run_command
+from clew.views.descriptions import description_of, frame_description
+from clew.views.shown import shown
+from clew.views.stored_steps import record_of
+
+Json = dict[str, Any]
+
+_SHOWN = 64_000  # bytes of a question
+_TITLE = 300
+
+
+def open_questions(store: Store, row: RunRow) -> list[Question]:
+    """Return the questions of a run that have no answer, from their entries alone."""
+    found = store.within(row.run_id, names_of(QUESTION, ANSWER))
+    answers = Counter(entry.path for entry in found if entry.kind == ANSWER.name)
+    decoder = EntryDecoder(row.run_id, store.blob, row.created, classes=False)
+    newest: dict[str, Question] = {}
+    for entry in found:
+        if entry.kind == QUESTION.name and entry.n >= answers[entry.path]:
+            newest[entry.path] = decoder.record(entry)
+    return sorted(newest.values(), key=lambda each: (each.step, each.path))
+
+
+def title_of(question: Any) -> str:
+    """Return the text of a question: ``ask`` of a mapping, or the question itself."""
+    if isinstance(question, dict):
+        for name in ("ask", "question", "title", "text", "message"):
+            if isinstance(question.get(name), str):
+                question = question[name]
+                break
+    text = question if isinstance(question, str) else brief(question, _TITLE)
+    text = " ".join(encodable(text).split())
+    return text if len(text) <= _TITLE else f"{text[: _TITLE - 1]}…"
+
+
+def _facts(question: Any) -> list[Json]:
+    if not isinstance(question, dict):
+        return []
+    title = title_of(question)
+    return [
+        {"name": encodable(str(name)), "value": shown(value, _SHOWN)[0]}
+        for name, value in question.items()
+        if not (isinstance(value, str) and title_of(value) == title)
+    ]
+
+
+def node_at(graph: Graph, path: str) -> tuple[Graph, Any] | None:
+    """Return the node that asks at a path, and its graph; None for a question about a call or in a child."""
+    if "!" in path:
+        return None
+    inside, _, last = path.rpartition("/")
+    for part in inside.split("/") if inside else ():
+        node = graph.nodes.get(part.partition("#")[0])
+        if node is None or node.subgraph is None:
+            return None
+        graph = node.subgraph.graph
+    node = graph.nodes.get(last.partition("#")[0])
+    return None if node is None else (graph, node)
+
+
+def answer_schema(run: StoredRun, question: Question) -> tuple[Any, str, str | None]:
+    """Return the JSON Schema of an answer (None if any is accepted), its type as text, and the value it becomes."""
+    if question.schema is not None:
+        return question.schema, question.type, None
+    found = node_at(run.graph, question.path)
+    if found is None:
+        return None, "", None
+    _, node = found
+    if node.kind != "interrupt":
+        return None, "", None
+    name = node.outputs[0]
+    form = frame_description(description_of(run), question.path)
+    field = ((form or {}).get("state") or {}).get("fields", {}).get(name)
+    if not isinstance(field, dict):
+        return None, "", name
+    return field.get("schema") or None, str(field.get("type", "")), name
+
+
+def follow_ups(graph: Graph, question: Question) -> list[str]:
+    """Return the nodes that read what the answer becomes, or follow the node that asks."""
+    found = node_at(graph, question.path)
+    if found is None:
+        return []
+    graph, node = found
+    if node.kind != "interrupt":
+        return [node.name]
+    wrote = set(node.outputs)
+    return [
+        each.name
+        for each in graph.nodes.values()
+        if wrote & set(each.inputs) or node.name in each.after or (node.name, each.name) in graph.edges
+    ][:8]
+
+
+class QuestionReader:
+    """Shows the questions of a store."""
+
+    def __init__(self, runs: RunReader, address: str) -> None:
+        self._runs = runs
+        self._store = runs.store
+        self._address = address
+
+    def of_run(self, run: StoredRun, *, log: Any = None) -> list[Json]:
+        """Return the open questions of a run."""
+        log = run.log() if log is None else log
+        return [self._json(run, log, question) for question in log.questions]
+
+    def one(self, run_id: str, path: str) -> Json:
+        """Return the question at a path: open, or the last one that was answered."""
+        run = self._runs.open(run_id)
+        log = run.log()
+        if path in log.asked:
+            return self._json(run, log, log.asked[path])
+        answered = self._answered(run, path)
+        if answered is None:
+            raise UnknownRunError(f"run {run_id!r} does not ask at {path!r}")
+        return answered
+
+    def _answered(self, run: StoredRun, path: str) -> Json | None:
+        answers = self._store.find(run.row.run_id, ANSWER.name, path)
+        if not answers:
+            return None
+        record = record_of(run, answers[-1])
+        asked = [record_of(run, each) for each in self._store.find(run.row.run_id, QUESTION.name, path)]
+        node = path.rpartition("/")[2].partition("#")[0]
+        question = asked[-1] if asked else Question(path, node, "", 0, record.number)
+        given = {
+            "time": record.time or None,
+            "by": record.by or None,
+            "answer": shown(record.answer, _SHOWN)[0],
+        }
+        known = (
+            self._json(run, None, question) if asked else {"run": run.row.run_id, "path": path, "node": node}
+        )
+        return {**known, "open": False, "answered": given}
+
+    def _json(self, run: StoredRun, log: RunLog | None, question: Question) -> Json:
+        schema, type_, writes = answer_schema(run, question)
+        row, run_id = run.row, run.row.run_id
+        deadline = None
+        for wait in log.waits if log is not None else ():
+            if (
+                wait.path == question.path
+                and wait.position == question.position
+                and wait.reason == "question"
+            ):
+                deadline = wait.due
+        return {
+            "run": run_id,
+            "graph": row.graph,
+            "path": question.path,
+            "node": question.node,
+            "step": question.step,
+            "number": question.number,
+            "asked": question.time or None,
+            "question": shown(question.question, _SHOWN)[0],
+            "title": title_of(question.question),
+            "facts": _facts(question.question),
+            "schema": schema,
+            "type": type_ or None,
+            "writes": writes,
+            "refused": question.error,
+            "deadline": deadline,
+            "next": follow_ups(run.graph, question),
+            "open": True,
+            "answered": None,
+            "sent": self._sent(log, question),
+            "command": run_command("resume", run_id, "--answer JSON", address=self._address),
+        }
+
+    def _sent(self, log: RunLog | None, question: Question) -> Json | None:
+        """Return the answer that waits in the inbox of a run for the process that takes it."""
+        for message in log.messages if log is not None else ():
+            if message.kind == ANSWER.name:
+                found = unpacked(self._store, message)
+                if isinstance(found, list | tuple) and [*found[:2]] == [question.path, question.position]:
+                    return {"by": encodable(str(found[3])) or None, "answer": shown(found[2], _SHOWN)[0]}
+        return None
+
+    def all(self, cursor: str | None, limit: int) -> Json:
+        """Return the open questions of all runs, oldest run first, one page of runs at a time."""
+        rows, following = self._store.page(status="waiting", order="oldest", limit=limit, cursor=cursor)
+        found: list[Json] = []
+        for row in rows:
+            try:
+                run = self._runs.open(row.run_id)
+                found += self.of_run(run)
+            except ClewError as error:
+                found.append({"run": row.run_id, "graph": row.graph, "damage": str(error)})
+        found.sort(key=lambda each: each.get("asked") or 0.0)
+        return {"questions": found, "next": following}
+
+    def count(self) -> int:
+        """Return about how many questions are open: the runs that wait for an answer."""
+        return self._store.tally().get("waiting", 0)

@@ -1,0 +1,75 @@
+"""The files of the page. They are read once, by a list that is made when the server starts, so no address can leave the
+folder.
+
+Comments are for those who change the page: lines of scripts that have nothing else are sent empty, so that the numbers
+of the lines stay, and the style is sent without comments and line ends. Vendored files are sent as they are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+_MEDIA = {
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".html": "text/html; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".json": "application/json",
+    ".webmanifest": "application/manifest+json",
+}
+FOLDER = Path(__file__).with_name("static")
+_EMPTY = (
+    b"<!doctype html><meta charset=utf-8><title>Clew</title><p>The page is not installed. "
+    b"The API is at <code>/api</code>."
+)
+
+
+class StaticFile(NamedTuple):
+    """A file, as it is and compressed."""
+
+    content: bytes
+    packed: bytes
+    media: str
+    tag: str
+
+
+def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
+    """Read the files of a folder by their names below it, with slashes."""
+    found: dict[str, StaticFile] = {}
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        media = _MEDIA.get(file.suffix)
+        if media is not None and file.is_file() and not file.is_symlink():
+            name = file.relative_to(folder).as_posix()
+            found[name] = _made(_sent(name, file.read_bytes()), media)
+    found.setdefault("index.html", _made(_EMPTY, _MEDIA[".html"]))
+    return found
+
+
+def _sent(name: str, content: bytes) -> bytes:
+    """Return what is sent of a file."""
+    if name.startswith("vendor/"):
+        return content
+    if name.endswith(".css"):
+        return re.sub(rb"/\*.*?\*/|\n", b"", content, flags=re.DOTALL)
+    if name.endswith(".js"):
+        return re.sub(rb"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/ *)$", _lines, content, flags=re.MULTILINE)
+    return content
+
+
+def _lines(comment: re.Match[bytes]) -> bytes:
+    return b"\n" * comment[0].count(b"\n")
+
+
+def _made(content: bytes, media: str) -> StaticFile:
+    packed = gzip.compress(content, 9, mtime=0)
+    return StaticFile(
+        content, packed if len(packed) < len(content) else b"", media, sha256(content).hexdigest()[:32]
+    )

@@ -1,0 +1,128 @@
+"""The page follows runs that happen, and survives the end of its server."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from clew import SQLiteStore
+from tests.browser import flows
+from tests.browser.conftest import Open, Process, Served
+from tests.browser.filled import engine_of
+
+LOST = "net::ERR_"
+
+
+def test_a_run_is_followed_while_it_happens(served: Served, open_page: Open) -> None:
+    page = open_page(f"{served.url}/runs")
+    page.wait_for_selector("[data-clew-live=live]")
+    engine = engine_of(served.store, flows.ticking, "ticking")
+    runner = threading.Thread(
+        target=engine.run, args=({"ticks": 0, "delay": 0.15, "upto": 12},), kwargs={"run_id": "tick"}
+    )
+    runner.start()
+    try:
+        page.locator("[data-clew-run=tick] a").click()
+        slider = page.get_by_role("slider")
+        expect(slider).not_to_have_attribute("aria-valuemax", "0")
+        page.locator(
+            "header.head [data-clew-status=running], header.head [data-clew-status=completed]"
+        ).wait_for()
+    finally:
+        runner.join()
+    expect(page.locator("header.head [data-clew-status]")).to_have_text("completed")
+    expect(slider).to_have_attribute("aria-valuemax", "25")
+    expect(page.locator(".bar")).to_have_count(25)
+
+
+def test_items_that_ran_ahead_have_steps_states_and_causes(served: Served, open_page: Open) -> None:
+    flows.NIGHT_IS_AHEAD.clear()
+    flows.NIGHT_MAY_END.clear()
+    engine = engine_of(served.store, flows.night, "night")
+    runner = threading.Thread(target=engine.run, args=(flows.NIGHT,), kwargs={"run_id": "night"})
+    runner.start()
+    try:
+        assert flows.NIGHT_IS_AHEAD.wait(60)
+        page = open_page(f"{served.url}/runs/night?axis=steps")
+        slider = page.get_by_role("slider")
+        expect(slider).to_have_attribute("aria-valuemax", "9")
+        page.get_by_text("1 step committed, 8 ahead").wait_for()
+        page.get_by_role("button", name="fold#0, step 6").click()
+        expect(slider).to_have_attribute("aria-valuetext", "S(6), fold#0, 1 item, provisional")
+        page.get_by_text("Ran ahead.").wait_for()
+        expect(page.locator("ul.why b")).to_have_text(
+            ["fold#0", "alike#0", "sort_out#0", "scan#0[2]", "each_service#0", "parse#0"]
+        )
+        page.get_by_text("provisional: no digest before step 2 commits").wait_for()
+        expect(page.locator("[data-clew-value=groups]")).to_contain_text("carts + mailer")
+        expect(page.get_by_role("button", name="Fork from here")).to_be_disabled()
+        expect(page.locator("svg.axis text").last).to_have_text("9")
+    finally:
+        flows.NIGHT_MAY_END.set()
+        runner.join()
+    expect(page.locator("header.head [data-clew-status]")).to_have_text("completed")
+
+
+def test_the_page_survives_a_killed_server(tmp_path: Path, open_page: Open) -> None:
+    path = tmp_path / "clew.db"
+    store = SQLiteStore(path)
+    letter = engine_of(store, flows.letter, "letter")
+    letter.run({"text": "before"}, run_id="before")
+    server = Process(path)
+    try:
+        page = open_page(f"{server.url}/runs", expect=LOST)
+        page.locator("[data-clew-run=before]").wait_for()
+        page.wait_for_selector("[data-clew-live=live]")
+        server.kill()
+        page.wait_for_selector("[data-clew-live=lost]")
+        page.get_by_text("connection lost, as of").wait_for()
+        page.locator("[data-clew-run=before]").wait_for()  # what was loaded stays
+        page.locator("[data-clew-run=before] a").click()
+        page.get_by_role("alert").wait_for()
+        letter.run({"text": "meanwhile"}, run_id="meanwhile")
+        server.start()
+        page.wait_for_selector("[data-clew-live=live]")
+        page.get_by_role("button", name="Try again").click()
+        page.locator("h1[data-clew-run=before]").wait_for()
+        page.go_back()
+        page.locator("[data-clew-run=meanwhile]").wait_for()
+        page.context.close()
+    finally:
+        server.close()
+        store.close()
+
+
+def test_a_list_that_was_open_shows_what_happened_while_the_server_was_away(
+    tmp_path: Path, open_page: Open
+) -> None:
+    path = tmp_path / "clew.db"
+    store = SQLiteStore(path)
+    letter = engine_of(store, flows.letter, "letter")
+    letter.run({"text": "before"}, run_id="before")
+    server = Process(path)
+    try:
+        page = open_page(f"{server.url}/runs", expect=LOST)
+        page.wait_for_selector("[data-clew-live=live]")
+        page.locator("[data-clew-run=before]").wait_for()
+        server.kill()
+        page.wait_for_selector("[data-clew-live=lost]")
+        letter.run({"text": "meanwhile"}, run_id="meanwhile")
+        server.start()
+        page.locator("[data-clew-run=meanwhile]").wait_for()
+        page.context.close()
+    finally:
+        server.close()
+        store.close()
+
+
+def test_updates_can_be_paused(served: Served, open_page: Open) -> None:
+    page = open_page(f"{served.url}/runs")
+    page.wait_for_selector("[data-clew-live=live]")
+    page.keyboard.press(" ")
+    page.wait_for_selector("[data-clew-live=paused]")
+    engine_of(served.store, flows.letter, "letter").run({"text": "x"}, run_id="while-paused")
+    page.keyboard.press(" ")
+    page.wait_for_selector("[data-clew-live=live]")
+    page.locator("[data-clew-run=while-paused]").wait_for()
