@@ -1,7 +1,8 @@
 """An order service, written from the pages on workers, waiting and deployment: ``python orders_service.py STORE``.
 
 An order is checked, waits for its payment, asks a person if it is expensive, rests for a while, and is shipped. Effects
-are lines of a file, written in recorded calls: one line for each, however often its worker dies.
+are lines of a file, written in recorded calls, with the process that wrote them. An effect has one line, and one more
+for each worker that was killed after it wrote the line and before it committed the result of the call.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any, TypedDict
 
 from clew import Context, Graph, PostgresStore, SQLiteStore, Worker, node
 from clew.errors import WaitTimeoutError
+
+SLOTS = 4
 
 
 class Order(TypedDict, total=False):
@@ -28,7 +31,7 @@ class Order(TypedDict, total=False):
 
 def effect(what: str) -> str:
     with open(Path(os.environ["ORDERS"]) / "effects", "a") as effects:
-        effects.write(f"{what}\n")
+        effects.write(f"{os.getpid()} {what}\n")
     return what
 
 
@@ -84,4 +87,13 @@ def opened(target: str) -> Any:
 
 
 if __name__ == "__main__":
-    Worker(graph, store=opened(sys.argv[1]), slots=4, queues=["urgent", "default"], poll=0.2, tries=3).run()
+    Worker(
+        graph,
+        store=opened(sys.argv[1]),
+        slots=SLOTS,
+        queues=["urgent", "default"],
+        poll=0.2,
+        tries=3,
+        lease=600.0,  # a dead process is noticed at once; a slow machine must not count as one
+        grace=240.0,
+    ).run()

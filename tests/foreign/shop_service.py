@@ -21,6 +21,7 @@ from clew.errors import InputError, RunExistsError, RunStateError, UnknownRunErr
 
 FOLDER = Path(os.environ.get("SHOP", "."))
 HOUR = 3600.0
+SLOTS = 8
 
 
 class MovedClock:
@@ -45,9 +46,9 @@ class Order(msgspec.Struct, kw_only=True):
 
 
 def effect(what: str) -> str:
-    """Something that must happen once: the file has a line for each time."""
+    """Something that must happen once: the file has a line for each time, with the process."""
     with open(FOLDER / "effects", "a") as effects:
-        effects.write(f"{what}\n")
+        effects.write(f"{os.getpid()} {what}\n")
     return what
 
 
@@ -139,4 +140,5 @@ def create_app() -> FastAPI:
 
 
 if __name__ == "__main__":
-    Worker(graph, store=opened(), slots=8, poll=0.1, lease=3.0, grace=2.0).run()
+    # A dead process is noticed at once. A slow machine must not count as one.
+    Worker(graph, store=opened(), slots=SLOTS, poll=0.1, lease=600.0, grace=240.0).run()
