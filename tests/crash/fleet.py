@@ -133,6 +133,11 @@ def finished(engine: Engine) -> bool:
     return not any(engine.runs(status=status, limit=1) for status in ("queued", "running", "sleeping"))
 
 
+def declared_dead(engine: Engine) -> int:
+    """Return how many owners were declared dead: those that were disturbed, and on a busy machine perhaps more."""
+    return sum(not each.is_alive for each in engine.store.workers())
+
+
 def check(engine: Engine, runs: int, effects: Path, rng: Random, *, repeated: int) -> None:
     """Check that every run has completed as with one worker, and that at most some calls were made again."""
     results = [engine.result(f"run {n}") for n in range(runs)]

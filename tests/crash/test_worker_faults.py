@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from clew import Engine
-from tests.crash.fleet import LEASE, POOLER, SLOTS, Fleet, check, finished, graph, opened
+from tests.crash.fleet import LEASE, POOLER, SLOTS, Fleet, check, declared_dead, finished, graph, opened
 from tests.stores.bouncers import pgbouncer
 from tests.stores.servers import PostgresServer
 
@@ -41,7 +41,7 @@ class Runs:
         self.engine, self.count, self.target, self.effects = engine, count, target, folder
         self.rng = Random(count)
 
-    def survive(self, fleet: Fleet, times: int, fault: Callable[[], None], *, repeated: int = 0) -> None:
+    def survive(self, fleet: Fleet, times: int, fault: Callable[[], None], *, may_die: bool = False) -> None:
         """Cause faults at random moments until all runs have ended, and check the runs."""
         try:
             done = 0
@@ -51,10 +51,11 @@ class Runs:
                     done += 1
                 fleet.wake()
                 time.sleep(self.rng.uniform(0.05, 0.5))  # the result does not depend on it
+            dead = declared_dead(self.engine)
         finally:
             fleet.close()
         assert done
-        check(self.engine, self.count, self.effects, self.rng, repeated=repeated)
+        check(self.engine, self.count, self.effects, self.rng, repeated=dead * SLOTS if may_die else 0)
 
 
 @pytest.fixture
@@ -145,5 +146,5 @@ def test_workers_behind_pgbouncer(
     with pgbouncer(server) as address:
         runs = submitted(address, count, POOLER)
         fleet = Fleet(runs.target, runs.effects, workers, runs.rng, lease=LEASE)
-        runs.survive(fleet, times, fleet.disturb, repeated=times * SLOTS)
+        runs.survive(fleet, times, fleet.disturb, may_die=True)
         runs.engine.close()
