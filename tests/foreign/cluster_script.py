@@ -106,7 +106,7 @@ def slow(a):
 
 @node(output="beat")
 def beat(folder):
-    for number in range(600):
+    for number in range(4_800):  # four minutes
         Path(folder, "beats").write_text(str(number))
         time.sleep(0.05)
 
@@ -126,7 +126,7 @@ def interrupted(on, folder):
         pass
     else:
         return False
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         before = Path(folder, "beats").read_text()
         time.sleep(0.5)

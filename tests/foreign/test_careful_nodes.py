@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,8 @@ def test_a_report_is_not_saved_half(tmp_path: Path, how: str, end: str) -> None:
     else:
         closing = threading.Thread(target=engine.close)
         closing.start()
+        while not engine._live["r"].cancelled:
+            time.sleep(0.001)
         go_on.set()
         closing.join()
     again = Engine(graph, store=SQLiteStore(tmp_path / "runs.db"))

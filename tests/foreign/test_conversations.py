@@ -59,17 +59,17 @@ def test_going_back_while_a_turn_is_running(store: Any) -> None:
     def reply(m):
         if m[-1] == "slow":
             started.set()
-            may_end.wait(30)
+            may_end.wait(300)
         return ["re " + m[-1]]
 
     engine = Engine(Graph([reply], state=Chat), store=store, default_node_timeout=None)
     engine.run({"m": ["a"]}, thread="t", run_id="a")
     slow = engine.start({"m": ["slow"]}, thread="t", run_id="s")
-    assert started.wait(30)
+    assert started.wait(300)
     with pytest.raises(RunStateError, match="'s'"):
         engine.fork("a", thread="t", on_busy="refuse")
     may_end.set()
-    assert slow.result(30)["m"] == ["a", "re a", "slow", "re slow"]
+    assert slow.result(300)["m"] == ["a", "re a", "slow", "re slow"]
     assert engine.thread("t").head == "s"
     assert engine.fork("a", thread="t").status == "completed"
     assert engine.thread("t").state.get("m") == ["a", "re a"]
@@ -93,7 +93,7 @@ def test_following_a_run_until_it_ends(store: Any, how: str) -> None:
     for event in handle.events(follow=True):
         seen.append(event)
         if event.kind == "interrupted" and how == "is cancelled":
-            handle.result(30, check=False)
+            handle.result(300, check=False)
             handle.cancel()
         elif event.kind == "interrupted":
             handle.answer(True)

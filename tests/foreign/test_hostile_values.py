@@ -98,7 +98,7 @@ def test_arguments_of_the_command_line(tmp_path: Path, words: list[str], code: i
         cwd=tmp_path,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == code, done.stderr

@@ -15,7 +15,7 @@ import pytest
 
 PROGRAM = '''
 import faulthandler
-faulthandler.dump_traceback_later(20, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 
 import sys
 import threading

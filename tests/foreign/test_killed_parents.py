@@ -16,17 +16,19 @@ import pytest
 import clew
 
 PROGRAM = """
-import asyncio, json, os, signal, sys
+import asyncio, json, os, signal, sys, threading
 from clew import Context, Engine, Graph, interrupt, node
 
 folder, kill_at = sys.argv[1], int(sys.argv[2])
+lock = threading.Lock()  # so that one effect is number `kill_at`
 
 
 def effect(text):
-    with open(f"{folder}/effects", "a") as file:
-        file.write(text + "\\n")
-    if sum(1 for _ in open(f"{folder}/effects")) == kill_at:
-        os.kill(os.getpid(), signal.SIGKILL)
+    with lock:
+        with open(f"{folder}/effects", "a") as file:
+            file.write(text + "\\n")
+        if sum(1 for _ in open(f"{folder}/effects")) == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
     return text
 
 
