@@ -206,7 +206,7 @@ def test_a_worker_counts_and_reports_its_queues(store: Store, counted: Counted) 
     age = counted("clew_queue_oldest_seconds", queue="low")
     assert age is not None
     assert age >= 0
-    worker = Worker(engine.graph, store=store, queues=["low"], listeners=[counted.metrics], lease=0.05)
+    worker = Worker(engine.graph, store=store, queues=["low"], listeners=[counted.metrics])
     worker.run(until_idle=True)
     assert counted("clew_runs_total", graph="g", status="completed") == 3
     assert counted("clew_store_duration_seconds_count", operation="take")

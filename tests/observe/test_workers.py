@@ -104,7 +104,7 @@ def test_an_engine_sends_its_spans_to_a_collector(collector: Collector) -> None:
 
 def test_a_killed_run_continues_its_trace_on_other_workers(project: Path, collector: Collector) -> None:
     assert run(project, None, "submit", "flow:graph", "a=1", "--run-id", "r").returncode == 0
-    worker = ("worker", "flow:graph", "--until-idle", "--trace", "--lease", "1")
+    worker = ("worker", "flow:graph", "--until-idle", "--trace")
     assert run(project, collector, *worker).returncode == -signal.SIGKILL
     done = run(project, collector, *worker)
     assert (done.returncode, "waiting: r" in done.stdout) == (0, True), done.stderr

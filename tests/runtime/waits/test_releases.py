@@ -94,5 +94,5 @@ def test_a_message_to_another_owner_cancels_its_run(tmp_path: Path) -> None:
         handle = engine.start({"a": 1}, run_id="r")
         other = Engine(graph([]), store=SQLiteStore(tmp_path / "r.db"))
         assert other.handle("r").cancel()
-        assert handle.result(20, check=False).status == "cancelled"
+        assert handle.result(300, check=False).status == "cancelled"
         other.close()

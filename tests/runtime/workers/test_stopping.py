@@ -60,7 +60,10 @@ def test_a_worker_that_was_stopped_starts_nothing(slow: str) -> None:
     assert (executed, handle.status) == ([1], "completed")
 
 
-def test_a_run_that_was_interrupted_after_the_grace_time_is_queued(store: Store) -> None:
+def test_a_run_that_was_interrupted_after_the_grace_time_is_queued(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.runtime.workers.worker._UNWINDING", 300.0)
     entered = threading.Event()
 
     @node(output="c")

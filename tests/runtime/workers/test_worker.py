@@ -46,7 +46,7 @@ def working(worker: Worker) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop()
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
 
 
@@ -116,7 +116,7 @@ def test_a_stop_before_the_start_counts(local: Store) -> None:
     worker.stop()
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(300)
     assert not thread.is_alive()
     assert handle.status == "queued"
     worker.run(until_idle=True)  # the stop was for one start
@@ -177,7 +177,7 @@ def test_a_question_leaves_the_worker(store: Store) -> None:
 
 
 def test_runs_are_executed_at_the_same_time(store: Store) -> None:
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=300)
 
     @node(output="b")
     def meets(a: int) -> int:
@@ -197,14 +197,16 @@ def test_a_worker_describes_itself(store: Store) -> None:
     @node(output="b")
     def holds(a: int) -> int:
         entered.set()
-        assert leave.wait(30)
+        assert leave.wait(300)
         return a
 
     graph = Graph([holds], name="held")
     Engine(graph, store=store).submit({"a": 1}, run_id="r")
-    with working(Worker(graph, store=store, slots=2, queues=["default", "q"], label="one", lease=0.3)):
-        assert entered.wait(30)
-        until(lambda: any(each.info.get("running") for each in store.workers()))
+    with working(
+        Worker(graph, store=store, slots=2, queues=["default", "q"], label="one", lease=600.0)
+    ) as worker:
+        assert entered.wait(300)
+        worker._renewer._beat()  # what its thread does three times per lease
         (row,) = [each for each in store.workers() if each.label == "one"]
         assert (row.is_alive, row.info["slots"], row.info["queues"]) == (True, 2, ["default", "q"])
         assert (row.info["running"], row.info["executes"]) == ([{"run": "r", "tries": 1, "items": []}], 1)
@@ -221,7 +223,7 @@ def test_draining_commits_the_running_step_and_returns_the_run(store: Store) -> 
     def holds(a: int) -> int:
         calls.append("holds")
         entered.set()
-        assert leave.wait(30)
+        assert leave.wait(300)
         return a
 
     @node(output="c")
@@ -233,9 +235,9 @@ def test_draining_commits_the_running_step_and_returns_the_run(store: Store) -> 
     engine = Engine(graph, store=store)
     handle = engine.submit({"a": 1}, run_id="r")
     engine.submit({"a": 2}, run_id="next")
-    worker = Worker(graph, store=store, slots=1)
+    worker = Worker(graph, store=store, slots=1, grace=300.0)
     with working(worker):
-        assert entered.wait(30)
+        assert entered.wait(300)
         worker.stop()
         until(lambda: all(session.is_stopping for session in worker._live.values()))
         leave.set()
@@ -246,7 +248,7 @@ def test_draining_commits_the_running_step_and_returns_the_run(store: Store) -> 
 
 
 def test_items_beside_others_end_before_a_run_is_returned(store: Store) -> None:
-    entered, leave = threading.Barrier(3, timeout=30), threading.Event()
+    entered, leave = threading.Barrier(3, timeout=300), threading.Event()
     calls: list[str] = []
 
     def held(name: str) -> Any:
@@ -254,7 +256,7 @@ def test_items_beside_others_end_before_a_run_is_returned(store: Store) -> None:
             calls.append(name)
             if len(calls) <= 2:
                 entered.wait()
-            assert leave.wait(30)
+            assert leave.wait(300)
             return a
 
         return node(body, name=name, output=name)
@@ -267,7 +269,7 @@ def test_items_beside_others_end_before_a_run_is_returned(store: Store) -> None:
     graph = Graph([held("x"), held("y"), after])
     engine = Engine(graph, store=store)
     engine.submit({"a": 1}, run_id="r")
-    worker = Worker(graph, store=store)
+    worker = Worker(graph, store=store, grace=300.0)
     with working(worker):
         entered.wait()
         worker.stop()
@@ -287,14 +289,14 @@ def test_a_node_that_does_not_end_loses_its_run(store: Store) -> None:
         calls.append(a)
         if len(calls) == 1:
             entered.set()
-            leave.wait(60)
+            leave.wait(600)
         return a
 
     graph = Graph([holds])
     engine = Engine(graph, store=store)
     handle = engine.submit({"a": 1}, run_id="r")
     with working(Worker(graph, store=store, grace=0.0)) as worker:
-        assert entered.wait(30)
+        assert entered.wait(300)
         worker.stop()
         until(lambda: handle.status == "queued")
     Worker(graph, store=store).run(until_idle=True)
@@ -303,9 +305,12 @@ def test_a_node_that_does_not_end_loses_its_run(store: Store) -> None:
     assert calls == [1, 1]
 
 
-def test_an_async_node_unwinds_when_the_grace_time_is_over(store: Store) -> None:
+def test_an_async_node_unwinds_when_the_grace_time_is_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import asyncio
 
+    monkeypatch.setattr("clew.runtime.workers.worker._UNWINDING", 300.0)
     entered = threading.Event()
     ended: list[str] = []
 
@@ -315,7 +320,7 @@ def test_an_async_node_unwinds_when_the_grace_time_is_over(store: Store) -> None
             return a
         entered.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
@@ -324,7 +329,7 @@ def test_an_async_node_unwinds_when_the_grace_time_is_over(store: Store) -> None
     graph = Graph([sleeps])
     handle = Engine(graph, store=store).submit({"a": 1}, run_id="r")
     with working(Worker(graph, store=store, grace=0.0)):
-        assert entered.wait(30)
+        assert entered.wait(300)
     assert (ended, store.row("r").status in ("queued", "running")) == (["cancelled"], True)
     Worker(graph, store=store).run(until_idle=True)
     assert handle.result(timeout=0)["b"] == 1
