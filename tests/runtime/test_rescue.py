@@ -287,7 +287,7 @@ def test_a_timeout_is_rescued_and_the_late_result_discarded(asynchronous: bool) 
         return "late"
 
     async def aslow(x: int) -> str:
-        await asyncio.sleep(10)
+        await asyncio.sleep(600)
         return "late"
 
     made = node(aslow if asynchronous else slow, output="y", timeout=0.5, rescue=instead)

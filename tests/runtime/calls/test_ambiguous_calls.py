@@ -171,7 +171,7 @@ def test_a_call_that_was_cancelled_at_its_timeout_is_in_doubt(tmp_path: Path) ->
         charged.append(1)
         await asyncio.Event().wait()
 
-    @node(output="receipt", timeout=0.5, retry=RetryPolicy(max_attempts=3, base_delay=1e-9))
+    @node(output="receipt", timeout=2.0, retry=RetryPolicy(max_attempts=3, base_delay=1e-9))
     async def pay(amount: int, ctx: Context) -> None:
         await ctx.record("charge", charge)
 

@@ -588,7 +588,7 @@ def test_concurrent_misses_are_safe(open_store: Callable[[], Any]) -> None:
     @node(output="b", cache=True)
     def work(a: int) -> int:
         calls.append(a)
-        start.wait(30)
+        start.wait(300)
         return a + 1
 
     graph = Graph([work])

@@ -139,7 +139,7 @@ def test_a_timeout_ends_the_wait_for_a_call_in_flight() -> None:
         PAID.append(0)
         await asyncio.Event().wait()
 
-    @node(output="out", timeout=0.05, retry=RetryPolicy(max_attempts=1))
+    @node(output="out", timeout=1.0, retry=RetryPolicy(max_attempts=1))
     async def book(x: int, ctx: Context) -> list[Any]:
         async def ask() -> Any:
             return ctx.interrupt("which hotel?")

@@ -129,7 +129,7 @@ def test_what_a_late_result_wrote_is_not_committed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as db:
         db.execute("CREATE TABLE paid (x)")
 
-    @node(output="y", timeout=0.05)
+    @node(output="y", timeout=1.0)  # it has begun by then
     def pay(x: int, ctx: Context) -> int:
         with ctx.transaction() as tx:
             tx.execute("INSERT INTO paid VALUES (1)")

@@ -122,7 +122,7 @@ def test_a_node_that_returns_stops_the_children_that_still_run(
 def test_a_retry_after_a_timeout_resumes_the_children(store: Store, beside: bool) -> None:
     pair = Pair()
 
-    @node(output="o", timeout=0.05, retry=NOW)
+    @node(output="o", timeout=1.0, retry=NOW)
     async def slow(x: int, ctx: Context) -> int:
         child = asyncio.ensure_future(ctx.run(pair.slow, {"x": x}))
         if ctx.attempt == 0:
@@ -160,7 +160,7 @@ def test_a_child_that_does_not_end_is_handed_over(store: Store, monkeypatch: pyt
 
     graph = Graph([stubborn], name="stubborn")
 
-    @node(output="o", timeout=0.05, retry=NOW)
+    @node(output="o", timeout=300, retry=NOW)
     async def outer(x: int, ctx: Context) -> int:
         child = asyncio.ensure_future(ctx.run(graph, {"x": x}))
         if ctx.attempt == 0:

@@ -12,7 +12,7 @@ import pytest
 
 from clew import Context, Engine, Graph, Send, SideEffectPolicy, SQLiteStore, node, route
 
-WITHIN = 30.0
+WITHIN = 300.0
 """How long a test waits for something that has to come."""
 
 
@@ -56,7 +56,7 @@ def test_cancel_stops_a_thousand_async_nodes_within_a_second() -> None:
 
 
 @pytest.mark.parametrize("context", [False, True])
-@pytest.mark.parametrize("timeout", [30.0, None])
+@pytest.mark.parametrize("timeout", [600.0, None])
 def test_cancel_from_another_thread_stops_an_inline_async_node(context: bool, timeout: float | None) -> None:
     running = threading.Event()
 
@@ -129,7 +129,7 @@ def test_cancel_does_not_wait_for_stuck_threads() -> None:
 
     def stuck(n: int) -> None:
         running.wait()
-        hold.wait(WITHIN)
+        hold.wait(2 * WITHIN)
 
     engine = Engine(Graph([node(stuck, name=name, output=name) for name in "xy"]))
     thread, found = in_thread(lambda: engine.run({"n": 1}, run_id="r", check=False))
@@ -279,7 +279,7 @@ def test_a_caller_that_cancels_while_a_node_times_out_is_cancelled() -> None:
                 await asyncio.sleep(3600)
 
         with pytest.raises(asyncio.CancelledError):
-            await Graph([slow]).arun({"n": 1}, default_node_timeout=0.01)
+            await Graph([slow]).arun({"n": 1}, default_node_timeout=0.5)
         assert caller.uncancel() == 0
 
     asyncio.run(main())

@@ -75,7 +75,7 @@ def test_what_comes_after_a_node_with_a_timeout_of_its_own_runs_inline_again() -
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_sync_nodes_beside_each_other_run_at_the_same_time(asynchronously: bool) -> None:
-    barrier = threading.Barrier(3, timeout=30)
+    barrier = threading.Barrier(3, timeout=300)
 
     def meet(a: int) -> int:
         barrier.wait()
@@ -169,7 +169,7 @@ def test_sync_and_async_nodes_of_one_step_meet() -> None:
         @node(output="x")
         def on_a_thread(a: int) -> int:
             loop.call_soon_threadsafe(arrived.set)
-            assert answered.wait(30)
+            assert answered.wait(300)
             return 1
 
         @node(output="y")
@@ -251,7 +251,7 @@ def test_context_variables_reach_nodes(kind: str, count: int) -> None:
 def test_no_more_than_max_concurrent_nodes_run_at_once(kind: str, most: int) -> None:
     running, peak = 0, 0
     lock = threading.Lock()
-    full = threading.Barrier(most, timeout=30)  # proves that so many do run at once
+    full = threading.Barrier(most, timeout=300)  # proves that so many do run at once
 
     @route(targets=["work"])
     def fan(a: int) -> list[Send]:
@@ -363,7 +363,7 @@ def test_a_future_that_was_cancelled_is_not_run() -> None:
         """Cancels each future before a thread gets to it."""
 
         def _serve(self) -> None:
-            assert cancelled.wait(30)
+            assert cancelled.wait(300)
             super()._serve()
 
     cancelled, ran = threading.Event(), []

@@ -455,12 +455,12 @@ def test_threads_are_as_many_as_they_may_be() -> None:
 
     def work() -> None:
         seen.add(threading.get_ident())
-        hold.wait(30)
+        hold.wait(300)
 
     futures = [threads.submit(work) for _ in range(6)]
     hold.set()
     for future in futures:
-        future.result(timeout=30)
+        future.result(timeout=300)
     assert len(seen) <= 2
     threads.shutdown()
 
@@ -468,5 +468,5 @@ def test_threads_are_as_many_as_they_may_be() -> None:
 def test_an_idle_thread_ends_and_another_begins() -> None:
     threads = DaemonThreadPool(most=1, idle=0.0)
     for _ in range(50):
-        assert threads.submit(threading.get_ident).result(timeout=30)
+        assert threads.submit(threading.get_ident).result(timeout=300)
     threads.shutdown()

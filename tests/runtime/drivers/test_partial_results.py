@@ -13,7 +13,7 @@ from clew.errors import RunCancelledError
 from clew.stores import Store
 from tests.store_fixtures import local_store
 
-WITHIN = 30.0
+WITHIN = 300.0
 
 
 store = local_store

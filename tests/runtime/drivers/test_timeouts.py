@@ -19,10 +19,14 @@ from clew.state import position_of
 from clew.testing import VirtualClock
 
 SOON = 0.02
-"""A timeout that is over soon."""
-GENEROUS = 10.0
+"""A timeout that is over soon, perhaps before the node has begun."""
+BEGUN = 1.0
+"""A timeout before which the node has begun, also on a busy machine."""
+GENEROUS = 120.0
 """Far more than anything here takes, and far less than what is cut short."""
 AT_ONCE = RetryPolicy(max_attempts=2, base_delay=1e-9)
+OFTEN = RetryPolicy(max_attempts=50, base_delay=1e-9)
+"""Also an attempt that should be in time may be late on a busy machine."""
 
 
 @pytest.fixture
@@ -41,16 +45,14 @@ def drive(graph: Graph, asynchronously: bool, **options: Any) -> Any:
 
 def test_a_timeout_is_a_timeout_error_of_python(hold: threading.Event) -> None:
     """So a policy can name it, and a node that runs a child can catch it, without a class of Clew."""
-    attempts: list[int] = []
 
     @node(output="x", timeout=SOON, retry=RetryPolicy(max_attempts=2, base_delay=0, retry_on=(TimeoutError,)))
-    def stuck(a: int, ctx: Context) -> None:
-        attempts.append(ctx.attempt)
-        hold.wait(60)
+    def stuck(a: int) -> None:
+        hold.wait(600)
 
-    with pytest.raises(TimeoutError):
-        Graph([stuck]).run(a=1)
-    assert attempts == [0, 1]
+    result = Graph([stuck]).run({"a": 1}, check=False)
+    assert isinstance(result.error, TimeoutError)
+    assert result.failures[0].attempts == 2
 
 
 # -- sync nodes
@@ -60,7 +62,7 @@ def test_a_timeout_is_a_timeout_error_of_python(hold: threading.Event) -> None:
 def test_a_stuck_sync_node_fails_its_run_on_time(hold: threading.Event, asynchronously: bool) -> None:
     @node(output="x", timeout=SOON)
     def stuck(a: int) -> None:
-        hold.wait(60)
+        hold.wait(600)
 
     began = time.monotonic()
     result = drive(Graph([stuck]), asynchronously)
@@ -73,7 +75,7 @@ def test_a_stuck_sync_node_fails_its_run_on_time(hold: threading.Event, asynchro
 def test_the_default_timeout_holds_for_nodes_on_threads(hold: threading.Event, asynchronously: bool) -> None:
     @node(output="x")
     def stuck(a: int) -> None:
-        hold.wait(60)
+        hold.wait(600)
 
     @node(output="y")
     def quick(a: int) -> int:
@@ -84,9 +86,9 @@ def test_the_default_timeout_holds_for_nodes_on_threads(hold: threading.Event, a
 
 
 def test_a_timeout_of_its_own_goes_before_the_default(hold: threading.Event) -> None:
-    @node(output="x", timeout=60)
+    @node(output="x", timeout=600)
     def patient(a: int) -> int:
-        assert hold.wait(30)
+        assert hold.wait(300)
         return a
 
     @node(output="y")
@@ -96,7 +98,7 @@ def test_a_timeout_of_its_own_goes_before_the_default(hold: threading.Event) -> 
         hold.set()
         return a
 
-    result = Graph([patient, stuck]).run({"a": 1}, default_node_timeout=SOON, check=False)
+    result = Graph([patient, stuck]).run({"a": 1}, default_node_timeout=BEGUN, check=False)
     assert (result.error.__class__, result.provisional) == (NodeTimeoutError, {"x": 1})
 
 
@@ -104,7 +106,7 @@ def test_a_timeout_of_its_own_goes_before_the_default(hold: threading.Event) -> 
 def test_a_late_result_changes_nothing(asynchronously: bool) -> None:
     late, over = threading.Event(), threading.Event()
 
-    @node(output="x", timeout=SOON)
+    @node(output="x", timeout=BEGUN)
     def slow(a: int, ctx: Context) -> str:
         while not ctx.cancelled:
             pass
@@ -113,7 +115,7 @@ def test_a_late_result_changes_nothing(asynchronously: bool) -> None:
 
     @node(output="y")
     def beside(a: int) -> int:
-        assert late.wait(30)
+        assert late.wait(300)
         return a
 
     engine = Engine(Graph([slow, beside]))
@@ -132,16 +134,16 @@ def test_a_late_first_attempt_does_not_count_as_the_second(asynchronously: bool,
     first_returned = threading.Event()
     second_runs = threading.Event()
 
-    @node(output="x", timeout=1.0, retry=AT_ONCE)
+    @node(output="x", timeout=BEGUN, retry=OFTEN)
     def slow(a: int, ctx: Context) -> str:
         if ctx.attempt == 0:
-            assert second_runs.wait(60)
+            assert second_runs.wait(300)
             first_returned.set()
             if fails:
                 raise ValueError("first, late")
             return "first, late"
         second_runs.set()
-        assert first_returned.wait(30)
+        assert first_returned.wait(300)
         for _ in range(100):  # the result of the first is on its way to the driver meanwhile
             time.sleep(0)
         return "second"
@@ -150,13 +152,13 @@ def test_a_late_first_attempt_does_not_count_as_the_second(asynchronously: bool,
 
 
 def test_a_stuck_node_does_not_take_a_worker(hold: threading.Event) -> None:
-    @node(output="x", timeout=SOON, retry=RetryPolicy(max_attempts=3, base_delay=1e-9))
+    @node(output="x", timeout=SOON, retry=OFTEN)
     def stuck(a: int, ctx: Context) -> int:
         if ctx.attempt < 2:
-            hold.wait(60)
+            hold.wait(600)
         return ctx.attempt
 
-    assert Graph([stuck]).run({"a": 1}, max_concurrent_nodes=1)["x"] == 2
+    assert Graph([stuck]).run({"a": 1}, max_concurrent_nodes=1)["x"] >= 2
 
 
 # -- async nodes
@@ -192,7 +194,7 @@ def test_an_async_node_is_cancelled_at_its_timeout(beside: bool, options: dict[s
 
     async def slow(a: int) -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             seen.append("cancelled")
             raise
@@ -206,16 +208,16 @@ def test_an_async_node_is_cancelled_at_each_of_its_timeouts(beside: bool) -> Non
     seen: list[int] = []
 
     async def slow(a: int, ctx: Context) -> int:
-        if ctx.attempt < 3:
+        if len(seen) < 3:
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(600)
             finally:
                 seen.append(ctx.attempt)
         return ctx.attempt
 
-    graph = async_graph(beside, slow, timeout=SOON, retry=RetryPolicy(max_attempts=4, base_delay=1e-9))
-    result, cancelling = outcome(graph)
-    assert (result["x"], seen, cancelling) == (3, [0, 1, 2], 0)
+    result, cancelling = outcome(async_graph(beside, slow, timeout=SOON, retry=OFTEN))
+    assert (seen, cancelling) == (sorted(set(seen)), 0)
+    assert result["x"] > seen[2]
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -225,7 +227,7 @@ def test_a_node_that_swallows_its_cancellation_has_failed_all_the_same(
 ) -> None:
     async def stubborn(a: int) -> str:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             return "late"
         return "never"
@@ -238,7 +240,7 @@ def test_a_node_that_swallows_its_cancellation_has_failed_all_the_same(
 def test_a_node_that_raises_something_else_when_cancelled_has_timed_out(beside: bool) -> None:
     async def clumsy(a: int) -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             raise ValueError("in the cleanup") from None
 
@@ -248,7 +250,7 @@ def test_a_node_that_raises_something_else_when_cancelled_has_timed_out(beside: 
 
 def test_what_comes_after_a_timeout_has_a_timeout_again() -> None:
     async def slow(a: int) -> None:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
 
     graph = async_graph(False, slow, timeout=SOON)
 
@@ -266,7 +268,7 @@ def test_a_short_timeout_after_a_long_one_is_on_time() -> None:
 
     @node(output="y")
     async def slow(x: int) -> None:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
 
     began = time.monotonic()
     result = Graph([patient, slow]).run({"a": 1}, default_node_timeout=SOON, check=False)
@@ -282,7 +284,7 @@ def test_an_alarm_that_rings_early_is_set_again() -> None:
 
     @node(output="y")
     async def until_cancelled(x: int) -> None:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
 
     # the alarm was set for the first node; it rings while the second one, which has started later, is under way
     result = Graph([quick, until_cancelled]).run({"a": 1}, default_node_timeout=0.1, check=False)
@@ -312,7 +314,7 @@ def test_a_node_with_a_context_takes_its_time_without_a_timeout(beside: bool) ->
 def test_a_timeout_error_of_the_node_s_own_is_its_failure(beside: bool) -> None:
     async def impatient(a: int) -> None:
         async with asyncio.timeout(0):
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
 
     result, cancelling = outcome(async_graph(beside, impatient))
     assert (type(result.error), cancelling) == (TimeoutError, 0)
@@ -337,11 +339,11 @@ def test_a_late_first_attempt_of_a_task_does_not_end_the_second() -> None:
     async def main() -> Any:
         second_runs, first_returned = asyncio.Event(), asyncio.Event()
 
-        @node(output="x", timeout=0.5, retry=AT_ONCE)
+        @node(output="x", timeout=0.5, retry=OFTEN)
         async def slow(a: int, ctx: Context) -> str:
             if ctx.attempt == 0:
                 try:
-                    await asyncio.sleep(60)
+                    await asyncio.sleep(600)
                 except asyncio.CancelledError:
                     await second_runs.wait()
                 for _ in range(5):  # until `beside` has ended, and only the second attempt is left
@@ -377,7 +379,7 @@ def test_a_deadline_of_an_attempt_that_is_over_does_not_count() -> None:
 
     @node(output="z", timeout=60)
     def patient(a: int) -> int:
-        assert done.wait(30)
+        assert done.wait(300)
         return a
 
     assert Graph([quick, after, patient]).run(a=1).status == "completed"
@@ -391,16 +393,16 @@ def test_nodes_on_threads_may_have_no_timeout_at_all() -> None:
 def test_a_late_node_tells_nobody() -> None:
     over, told = threading.Event(), threading.Event()
 
-    @node(output="x", timeout=SOON)
+    @node(output="x", timeout=BEGUN)
     def stuck(a: int, ctx: Context) -> None:
-        assert over.wait(30)
+        assert over.wait(300)
         ctx.emit("late")
         told.set()
 
     heard: list[str] = []
     Engine(Graph([stuck]), listeners=[lambda event: heard.append(event.kind)]).run({"a": 1}, check=False)
     over.set()
-    assert told.wait(30)
+    assert told.wait(300)
     assert "emitted" not in heard
 
 
@@ -499,19 +501,19 @@ def test_the_time_of_a_node_counts_from_its_start(hold: threading.Event, asynchr
 
     @node(output="x")
     def first(a: int) -> None:
-        time.sleep(0.2)
+        time.sleep(0.6)
 
-    @node(output="y", timeout=0.1)
+    @node(output="y", timeout=0.3)
     def stuck(a: int) -> None:
         started.append(time.monotonic())
-        hold.wait(60)
+        hold.wait(600)
 
     with ThreadPoolExecutor(1) as one:
         result = drive(Graph([first, stuck]), asynchronously, executor=one)
         took = time.monotonic() - started[0]
         hold.set()
     assert (type(result.error), result.provisional) == (NodeTimeoutError, {"x": None})
-    assert 0.1 <= took < GENEROUS
+    assert 0.1 <= took < GENEROUS  # a moment may pass until `started` is set
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
@@ -523,7 +525,7 @@ def test_what_waits_for_a_worker_that_is_stuck_does_not_wait_for_ever(
     @node(output="x", timeout=0.1)
     def stuck(a: int) -> None:
         calls.append("stuck")
-        hold.wait(60)
+        hold.wait(600)
 
     @node(output="y", timeout=0.3)
     def behind(a: int) -> None:
@@ -574,7 +576,7 @@ def test_what_waits_for_an_executor_when_its_subgraph_times_out_is_never_called(
     @node(output="x")
     def stuck(a: int) -> None:
         calls.append("stuck")
-        hold.wait(60)
+        hold.wait(600)
 
     @node(output="y")
     def queued(a: int) -> None:
@@ -624,7 +626,7 @@ def test_what_sleeps_on_after_its_timeout_moves_no_time(asynchronously: bool) ->
             ctx.sleep(5)
             first_is_over.set()
         else:
-            assert first_is_over.wait(30)
+            assert first_is_over.wait(300)
             ctx.sleep(2)
         return ctx.attempt
 
@@ -646,7 +648,7 @@ def test_cancelling_wakes_what_sleeps() -> None:
 
     engine = Engine(Graph([sleeps]), clock=VirtualClock())
     assert engine.run({"a": 1}, run_id="r", check=False).status == "cancelled"
-    assert over.wait(30)
+    assert over.wait(300)
 
 
 def test_a_thread_that_begins_after_its_attempt_was_over_executes_nothing() -> None:
