@@ -55,7 +55,7 @@ class ForkServer:
         cwd: Path,
         env: Mapping[str, str],
         stdin: str = "",
-        timeout: float = 120,
+        timeout: float = 300,
         is_one_stream: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Give a command, and wait until it has ended; with `is_one_stream`, errors are part of the output."""

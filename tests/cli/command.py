@@ -55,11 +55,11 @@ class Folder:
                 input=stdin,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=300,
                 check=False,
             )
         else:
-            done = fork_server().run(words, cwd=self.path, env=given, stdin=stdin, timeout=120)
+            done = fork_server().run(words, cwd=self.path, env=given, stdin=stdin, timeout=300)
         assert done.returncode == code, f"clew {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr or env.get("CLEW_DEBUG"), done.stderr
         return done
@@ -94,7 +94,7 @@ class Folder:
                 sys.executable, [*COMMAND, *words], self.environment(TERM="xterm-256color", COLUMNS="100")
             )
         got = b""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             if select.select([terminal], [], [], 0.2)[0]:
                 try:
@@ -125,7 +125,7 @@ class Talk:
     def send(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
-    def expect(self, text: str, seconds: float = 60.0) -> None:
+    def expect(self, text: str, seconds: float = 300.0) -> None:
         """Wait for words; what came before them is done with."""
         deadline = time.monotonic() + seconds
         while text not in self._said:
@@ -156,7 +156,7 @@ class Talk:
         return os.waitstatus_to_exitcode(status)
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     """Wait for other processes."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -76,6 +76,8 @@ class Count(TypedDict):
 def tick(count: int, pause: float, ctx: Context) -> dict[str, int]:
     with open("ticks.log", "a") as ticks:
         ticks.write(f"{count}\n")
+    while os.path.exists("hold") and count >= int(Path("hold").read_text()):
+        time.sleep(0.01)
     time.sleep(pause)
     return {"count": count + 1, "seen": count}
 

@@ -125,7 +125,7 @@ def test_the_database_is_as_before_after_an_interrupt_and_after_a_kill_with_resu
     try:
         _wait_for_changes(shop, before)
         started.send_signal(number)
-        started.wait(30)
+        started.wait(300)
     finally:
         started.kill()
         started.wait()
@@ -136,7 +136,7 @@ def test_the_database_is_as_before_after_an_interrupt_and_after_a_kill_with_resu
 
 def _wait_for_changes(folder: Folder, before: list[str]) -> None:
     """Wait until the exploration has changed the database."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             if rows(folder) != before:

@@ -13,11 +13,13 @@ from tests.stores.servers import PostgresServer
 
 def test_a_run_is_killed_resumed_and_checked(folder: Folder, server: PostgresServer) -> None:
     store = f"postgresql://postgres@/postgres?host={quote(str(server.folder), safe='')}"
+    (folder.path / "hold").write_text("16")
     with folder.start(
-        "run", "flow:slow", "count=15", "pause=1", "--run-id", "r", CLEW_STORE=store
+        "run", "flow:slow", "count=15", "pause=0", "--run-id", "r", CLEW_STORE=store
     ) as process:
         until(lambda: len(folder.lines("ticks.log")) >= 2)
         process.kill()
+    (folder.path / "hold").unlink()
     (orphan,) = folder.json("doctor", "--store", store)["orphans"]
     assert "has ended" in orphan["reason"]
     assert folder.json("resume", "r", CLEW_STORE=store)["values"]["seen"] == [15, 16, 17, 18, 19]

@@ -126,9 +126,11 @@ def test_a_rerun_runs_the_forced_nodes(folder: Folder) -> None:
 
 
 def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
+    (folder.path / "hold").write_text("5")
     with folder.start("run", "flow:slow", "count=0", "pause=0.02", "--run-id", "r") as process:
-        until(lambda: len(folder.lines("ticks.log")) >= 5)
+        until(lambda: len(folder.lines("ticks.log")) > 5)
         process.kill()
+    (folder.path / "hold").unlink()
     (row,) = folder.json("runs")
     assert row["status"] == "running"
     (orphan,) = folder.json("doctor")["orphans"]
@@ -145,7 +147,8 @@ def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
 
 
 def test_two_processes_resume_one_run_and_one_wins(folder: Folder) -> None:
-    with folder.start("run", "flow:slow", "count=18", "pause=20", "--run-id", "r") as process:
+    (folder.path / "hold").write_text("18")
+    with folder.start("run", "flow:slow", "count=18", "pause=0", "--run-id", "r") as process:
         until(lambda: len(folder.lines("ticks.log")) >= 1)
         done = folder.clew("resume", "r", code=1)
         assert "is owned by" in done.stderr
@@ -154,10 +157,12 @@ def test_two_processes_resume_one_run_and_one_wins(folder: Folder) -> None:
 
 
 def test_ctrl_c_leaves_the_run_resumable_and_says_how(folder: Folder) -> None:
-    with folder.start("run", "flow:slow", "count=0", "pause=0.05", "--run-id", "r") as process:
-        until(lambda: len(folder.lines("ticks.log")) >= 3)
+    (folder.path / "hold").write_text("3")
+    with folder.start("run", "flow:slow", "count=0", "pause=0", "--run-id", "r") as process:
+        until(lambda: len(folder.lines("ticks.log")) > 3)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
+    (folder.path / "hold").unlink()
     assert process.returncode == 1
     what, hint = said.splitlines()
     assert what.startswith("error: run 'r' was interrupted")
