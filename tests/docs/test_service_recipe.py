@@ -46,7 +46,7 @@ def process_of(
                 break
         else:
             raise AssertionError("the service has not started")
-        with httpx.Client(base_url=address, timeout=60) as client:
+        with httpx.Client(base_url=address, timeout=300) as client:
             yield process, client
     finally:
         process.kill()

@@ -33,7 +33,7 @@ def printed(name: str, folder: Path) -> str:
         text=True,
         encoding="utf-8",
         env={**os.environ, "PYTHONUTF8": "1"},
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

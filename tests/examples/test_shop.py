@@ -77,7 +77,7 @@ def explored(place: Place, *, fixed: bool) -> ExplorationResult:
 def test_the_shop_sells(fixed: bool, filled: Place) -> None:
     with (
         Serving(build(filled.dsn, filled.redis_url, fixed=fixed)) as serving,
-        httpx.Client(base_url=serving.url, trust_env=False) as client,
+        httpx.Client(base_url=serving.url, trust_env=False, timeout=300) as client,
     ):
         assert [client.post("/orders").status_code for _ in range(STOCK + 1)] == [201] * STOCK + [409]
         assert client.post("/orders/1/refund").status_code == 409
@@ -132,7 +132,7 @@ def command(place: Place, name: str, *options: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("name, code", [("AGENT", 1), ("fixed_shop", 0)])
 def test_from_the_command_line(name: str, code: int, place: Place) -> None:
     with command(place, name) as process:
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == code, output + errors
     assert ("no_double_refund" in output) == (code == 1)
 
@@ -141,18 +141,18 @@ def test_from_the_command_line(name: str, code: int, place: Place) -> None:
 def test_killed_in_the_middle_it_goes_on_to_the_same_graph(place: Place, tmp_path: Path) -> None:
     """With both databases wherever the last action had brought them."""
     with command(place, "AGENT", "--json", "--store", str(tmp_path / "whole.db")) as process:
-        whole, _ = process.communicate(timeout=60)
+        whole, _ = process.communicate(timeout=300)
     store, ends = tmp_path / "explore.db", []
     for transitions in (1, 20, 50):
         with command(place, "AGENT", "--json", "--store", str(store)) as process:
             while process.poll() is None and written(store) < transitions:
                 pass
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=300)
         ends.append(process.returncode)
     assert ends[0] == -signal.SIGKILL
     with command(place, "AGENT", "--json", "--store", str(store)) as process:
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == 1, errors
     for part in ("states", "transitions", "violations", "coverage"):
         assert json.loads(output)[part] == json.loads(whole)[part]

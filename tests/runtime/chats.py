@@ -24,7 +24,7 @@ class Gate:
 
     def pass_through(self) -> None:
         self.is_reached.set()
-        assert self.is_open.wait(30)
+        assert self.is_open.wait(300)
 
 
 @pytest.fixture

@@ -40,10 +40,17 @@ class Box:
 def stuck(a: str) -> None:
     """Says where it runs, and hangs."""
     Path(a).write_text(str(os.getpid()))
-    time.sleep(60)
+    time.sleep(600)
 
 
-@node(output="beside", timeout=30)
+@node(output="hangs", timeout=600)
+def hangs(a: str) -> None:
+    """Says where it runs, and hangs for longer than its test takes."""
+    Path(a).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+@node(output="beside", timeout=300)
 def beside(a: str) -> int:
     """Goes on as long as the one that hangs has its process."""
     while not Path(a).is_file() or not (pid := Path(a).read_text()) or _is_alive(int(pid)):

@@ -238,7 +238,7 @@ def test_the_chunks_of_a_generator_are_streamed_while_it_runs() -> None:
     @node(output="x")
     def chunks(a: int) -> Iterator[int]:
         yield 1
-        assert heard.wait(30), "the first chunk was not heard while the node ran"
+        assert heard.wait(300), "the first chunk was not heard while the node ran"
         yield 2
 
     found = []
@@ -298,7 +298,7 @@ def test_the_chunks_of_a_sync_generator_are_streamed_to_the_loop_while_it_runs(b
     @node(output="x")
     def chunks(a: int) -> Iterator[int]:
         yield 1
-        assert heard.wait(30), "the first chunk was not heard while the node ran"
+        assert heard.wait(300), "the first chunk was not heard while the node ran"
         yield 2
 
     @node(output="y")

@@ -56,7 +56,7 @@ def test_a_run_that_is_cancelled_leaves_no_process_hanging(tmp_path: Path, async
         engine.cancel("r")
 
     with processes(1) as executor:
-        engine = Engine(Graph([on_processes.stuck]), executor=executor)
+        engine = Engine(Graph([on_processes.hangs]), executor=executor)
         thread = Thread(target=cancel)
         thread.start()
         if asynchronously:

@@ -33,7 +33,7 @@ class Slow:
         @node(output="y")
         def wait(x: int) -> int:
             slow.entered.set()
-            assert slow.go.wait(30)
+            assert slow.go.wait(300)
             return x
 
         self.graph = Graph([wait])
@@ -50,7 +50,7 @@ class Slow:
 
         thread = threading.Thread(target=run)
         thread.start()
-        assert self.entered.wait(30)
+        assert self.entered.wait(300)
         return thread, found
 
 
@@ -206,7 +206,7 @@ def taken_over(store: SQLiteStore, run_id: str) -> None:
 
 def test_a_beat_stops_a_session_that_was_taken_over(tmp_path: Path, slow: Slow) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
-    engine = Engine(slow.graph, store=store)
+    engine = Engine(slow.graph, store=store, lease=1e6)  # it renews its lease when the test says so
     thread, found = slow.start(engine)
     session: Session = engine._live["r"]
     taken_over(store, "r")
@@ -238,7 +238,7 @@ def test_runs_of_an_engine_share_one_lease(tmp_path: Path, slow: Slow) -> None:
 
 def test_an_engine_that_was_declared_dead_drops_its_runs_and_goes_on(tmp_path: Path, slow: Slow) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
-    engine = Engine(slow.graph, store=store)
+    engine = Engine(slow.graph, store=store, lease=1e6)
     thread, found = slow.start(engine)
     (before,) = [worker.owner for worker in store.workers()]
     with closing(sqlite3.connect(store.path)) as db:
@@ -371,7 +371,7 @@ def test_a_program_with_a_wrong_clock_does_not_take_over(
     if kind == "postgres":
         address = f"{request.getfixturevalue('server').dsn}|t_{token_hex(6)}"
     store = opened(address)
-    thread, found = slow.start(Engine(slow.graph, store=store, lease=30.0))
+    thread, found = slow.start(Engine(slow.graph, store=store, lease=600.0))
     done = subprocess.run(
         [sys.executable, "-c", SHIFTED, address, str(shift)],
         capture_output=True,

@@ -183,7 +183,7 @@ def test_what_lookahead_has_finished_is_provisional_and_does_not_run_again(store
 
     @node(output="s")
     def slow(x: int) -> int:
-        assert gate.wait(30)
+        assert gate.wait(300)
         return x
 
     @node(output="q")
@@ -214,7 +214,7 @@ def test_a_failure_behind_a_stop_waits_for_the_resume() -> None:
 
     @node(output="s")
     def slow(x: int) -> int:
-        assert gate.wait(30)
+        assert gate.wait(300)
         return x
 
     @node(output="e")

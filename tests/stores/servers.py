@@ -79,11 +79,13 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and return when it takes connections."""
-        self._run(self._programs / "pg_ctl", "-w", "-D", self._data, "-l", self.folder / "log", "start")
+        self._run(
+            self._programs / "pg_ctl", "-w", "-t", "600", "-D", self._data, "-l", self.folder / "log", "start"
+        )
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: ``fast`` cuts all connections, ``immediate`` is a crash."""
-        self._run(self._programs / "pg_ctl", "-w", "-D", self._data, "-m", mode, "stop")
+        self._run(self._programs / "pg_ctl", "-w", "-t", "600", "-D", self._data, "-m", mode, "stop")
 
     def remove(self) -> None:
         """Stop it, and leave nothing behind."""

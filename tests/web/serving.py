@@ -28,6 +28,6 @@ def served(store: Store, **options: Any) -> Iterator[int]:
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(300)
         listener.close()
         assert not thread.is_alive()

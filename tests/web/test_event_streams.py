@@ -22,7 +22,7 @@ Event = tuple[str, str, Any]
 def stream(port: int, query: str, last: str = "") -> Iterator[Iterator[Event]]:
     headers = {"last-event-id": last} if last else {}
     with (
-        httpx.Client(timeout=60) as client,
+        httpx.Client(timeout=300) as client,
         client.stream("GET", f"http://localhost:{port}/api/events?{query}", headers=headers) as answer,
     ):
         assert answer.status_code == 200

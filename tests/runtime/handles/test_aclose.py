@@ -29,7 +29,7 @@ def test_the_runs_of_a_loop_are_cancelled_and_stored(how: str, tmp_path: Path) -
             with pytest.raises(RunCancelledError):
                 await run
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_the_end_of_async_with_closes_the_engine(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_end_of_async_with_closes_the_engine(tmp_path: Path) -> None:
         with Engine(store=tmp_path / "runs.db") as other:
             assert other.handle("r").status == "cancelled"
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_an_engine_without_runs_closes_on_a_loop(tmp_path: Path) -> None:

@@ -649,7 +649,7 @@ def test_a_program_that_is_interrupted_or_ends_leaves_a_cancelled_run(tmp_path: 
     if waits != "nothing":
         assert process.stdout.readline() == "reached\n"
         process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert ("KeyboardInterrupt" in errors) == (waits != "nothing"), errors
     with Engine(store=SQLiteStore(file)) as engine:
         assert engine.handle("r").status == "cancelled"

@@ -116,7 +116,7 @@ def test_the_second_of_two_answers_is_refused(on_loop: bool, tmp_path: Any) -> N
     @node(output="bought")
     def buy(ok: bool) -> bool:
         reached.set()
-        assert is_open.wait(30)
+        assert is_open.wait(300)
         return ok
 
     async def main(engine: Engine) -> None:
@@ -134,15 +134,15 @@ def test_the_second_of_two_answers_is_refused(on_loop: bool, tmp_path: Any) -> N
             asyncio.run(main(engine))
             return
         first = engine.handle("r").answer(True)
-        assert reached.wait(30)
+        assert reached.wait(300)
         second = engine.handle("r").answer(False)
         with pytest.raises(TimeoutError):
             second.result(timeout=0)
         is_open.set()
         with pytest.raises(RunStateError):
-            second.result(timeout=30)
-        assert first.result(timeout=30)["bought"] is True
-        assert second.result(timeout=30)["bought"] is True
+            second.result(timeout=300)
+        assert first.result(timeout=300)["bought"] is True
+        assert second.result(timeout=300)["bought"] is True
 
 
 async def _waited(handle: Any) -> Any:

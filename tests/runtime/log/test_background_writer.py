@@ -95,7 +95,7 @@ def engine_of(disk: Disk, *nodes: Any, **options: Any) -> Engine:
 @pytest.fixture
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment that does not pass by itself."""
-    monkeypatch.setattr(background_writer, "MOMENT", 60.0)
+    monkeypatch.setattr(background_writer, "MOMENT", 3600.0)
 
 
 @pytest.mark.usefixtures("no_hurry")
@@ -149,7 +149,7 @@ def test_a_node_with_effects_is_called_when_the_steps_before_it_are_on_the_disk(
 def test_a_run_that_takes_its_time_gets_to_the_disk_by_itself(disk: Disk) -> None:
     @node(output="y")
     def slow(x0: int) -> bool:
-        return disk.is_synced.wait(30) and [row.run_id for row in disk.after_a_power_cut().rows()] == ["r"]
+        return disk.is_synced.wait(300) and [row.run_id for row in disk.after_a_power_cut().rows()] == ["r"]
 
     assert engine_of(disk, slow).run({"x0": 0}, run_id="r")["y"] is True
 
@@ -253,7 +253,7 @@ def test_a_store_that_does_not_defer_is_never_asked_to(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_over_in_a_moment_has_no_thread(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_writer, "MOMENT", 60.0)
+    monkeypatch.setattr(background_writer, "MOMENT", 3600.0)
     monkeypatch.setattr(
         background_writer.BackgroundWriter, "hurry", lambda self: pytest.fail("somebody is in a hurry")
     )
@@ -269,10 +269,10 @@ def test_the_timer_ends_when_nothing_is_scheduled(monkeypatch: pytest.MonkeyPatc
     for _ in range(2):
         settled = threading.Event()
         kept = background_writer.BackgroundWriter(lambda work: None, settled.set)
-        assert settled.wait(30)
+        assert settled.wait(300)
         thread = timer._thread
         if thread is not None:
-            thread.join(30)
+            thread.join(300)
         assert (timer._thread, timer._calls) == (None, {})
         kept.close()
 
@@ -280,11 +280,11 @@ def test_the_timer_ends_when_nothing_is_scheduled(monkeypatch: pytest.MonkeyPatc
 def test_a_background_writer_that_is_closed_ends_its_thread() -> None:
     settled = threading.Event()
     kept = background_writer.BackgroundWriter(lambda work: None, settled.set)
-    assert settled.wait(30)
+    assert settled.wait(300)
     thread = kept._thread
     assert thread is not None
     kept.close()
-    thread.join(30)
+    thread.join(300)
     assert not thread.is_alive()
 
 
@@ -300,7 +300,7 @@ def test_a_forked_process_has_writers_of_its_own(tmp_path: Path) -> None:
         code = 1
         try:
             disk = Disk(tmp_path / "child.db")
-            slow = node(output="y", name="slow")(lambda x0: disk.is_synced.wait(30))
+            slow = node(output="y", name="slow")(lambda x0: disk.is_synced.wait(300))
             code = 0 if engine_of(disk, slow).run({"x0": 0})["y"] else 2
         finally:
             os._exit(code)

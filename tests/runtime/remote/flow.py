@@ -253,7 +253,7 @@ def ends_its_worker(folder: str, ctx: Context) -> int:
     if not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(60)
+        time.sleep(600)
     return ctx.attempt
 
 
@@ -281,7 +281,7 @@ def zombie(folder: str, ctx: Context) -> None:
 
 @node(output="slow")
 def slow(i: int) -> list[int]:
-    time.sleep(0.6)
+    time.sleep(1.0)
     return [i]
 
 

@@ -76,22 +76,22 @@ def test_a_killed_driver_is_continued_elsewhere(client: Any, two: RemoteExecutor
 
 
 def test_a_worker_behind_a_partition_is_lost_and_its_frames_do_not_count(client: Any, tmp_path: Path) -> None:
-    with dask(client, lost_after=1.5) as direct:
+    with dask(client, lost_after=6.0) as direct:
         backend: Any = direct.backend
         proxy = faults.Proxy(backend._address[1])
         backend._address = (backend._address[0], proxy.port, *backend._address[2:])
         values = {"n": 2, "folder": str(tmp_path)}
         try:
             with Engine(
-                faults.gated, store=tmp_path / "there.db", executor=direct, seed=5, default_node_timeout=120
+                faults.gated, store=tmp_path / "there.db", executor=direct, seed=5, default_node_timeout=300
             ) as there:
                 thread = Thread(target=lambda: there.run(values, run_id="r"))
                 thread.start()
-                faults.until(lambda: len(checks.lines(tmp_path / "starts")) == 2)
+                faults.until(lambda: len(checks.lines(tmp_path / "starts")) >= 2)
                 proxy.freeze()
                 faults.until(lambda: all(call.grant.losses for call in direct.desk.open_calls()))
                 (tmp_path / "go").touch()
-                thread.join(120)
+                thread.join(300)
                 effects = checks.lines(tmp_path / "effects")
                 with Engine(faults.gated, store=tmp_path / "here.db", seed=5) as here:
                     here.run(values, run_id="r")
@@ -106,14 +106,14 @@ def test_a_worker_behind_a_partition_is_lost_and_its_frames_do_not_count(client:
 def test_a_cluster_that_restarts_changes_nothing(client: Any, two: RemoteExecutor, tmp_path: Path) -> None:
     values = {"n": 4, "folder": str(tmp_path)}
     with Engine(
-        faults.gated, store=tmp_path / "there.db", executor=two, seed=5, default_node_timeout=120
+        faults.gated, store=tmp_path / "there.db", executor=two, seed=5, default_node_timeout=300
     ) as there:
         thread = Thread(target=lambda: there.run(values, run_id="r"))
         thread.start()
         faults.until(lambda: len(checks.lines(tmp_path / "starts")) == 2)
         client.restart(timeout=60)
         (tmp_path / "go").touch()
-        thread.join(120)
+        thread.join(300)
         effects = checks.lines(tmp_path / "effects")
         with Engine(faults.gated, store=tmp_path / "here.db", seed=5) as here:
             here.run(values, run_id="r")

@@ -28,9 +28,9 @@ def pair(driver: ssl.SSLContext | None, worker: ssl.SSLContext | None, key: byte
             mine = connect(address, worker)
         except BaseException:
             with pytest.raises((OSError, EOFError)):
-                accepted.result(30)
+                accepted.result(300)
             raise
-        return mine, accepted.result(30)
+        return mine, accepted.result(300)
 
 
 @pytest.fixture(params=["plain", "tls"])
@@ -95,4 +95,4 @@ def test_what_does_not_speak_the_protocol_is_refused() -> None:
         with closing(socket.create_connection(server.getsockname())) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\nHost: a.example.org\r\nAccept: */*\r\n\r\n" * 2)
             with pytest.raises(EOFError):
-                accepted.result(30)
+                accepted.result(300)

@@ -221,19 +221,19 @@ def test_callers_wait_for_each_other(store: Store) -> None:
     @node(output="messages")
     def slow(messages: list[str]) -> list[str]:
         entered.set()
-        leave.wait(30)
+        leave.wait(300)
         return [f"re: {messages[-1]}"]
 
     engine = Engine(Graph([slow], state=Chat), store=store)
     first = threading.Thread(target=engine.run, args=({"messages": ["a"]},), kwargs={"thread": "t"})
     first.start()
-    assert entered.wait(30)
+    assert entered.wait(300)
     with pytest.raises(ThreadBusyError):
         engine.run({"messages": ["b"]}, thread="t", on_busy="refuse")
     with pytest.raises(ThreadBusyError):
         engine.run({"messages": ["b"]}, thread="t", timeout=0.02)
     leave.set()
-    result = engine.run({"messages": ["b"]}, thread="t", timeout=30)
+    result = engine.run({"messages": ["b"]}, thread="t", timeout=300)
     first.join()
     assert result["messages"] == ["a", "re: a", "b", "re: b"]
     engine.close()

@@ -44,7 +44,7 @@ def test_turns_on_threads_keep_their_order(engine: Engine, gate: Gate) -> None:
     handles = [engine.start(say(text), thread="c") for text in ORDER]
     gate.is_open.set()
     for handle in handles:
-        handle.result(timeout=30)
+        handle.result(timeout=300)
     assert engine.thread("c").state.get("messages") == ["slow", *ORDER]
 
 
@@ -70,7 +70,7 @@ def test_turns_of_different_methods_share_one_line(engine: Engine, gate: Gate) -
     engine.start(say("slow"), thread="c")
     first = engine.start(say("first"), thread="c")
     asyncio.run(on_loop())
-    first.result(timeout=30)
+    first.result(timeout=300)
     assert engine.thread("c").state.get("messages") == ["slow", "first", "loop", "last"]
 
 
@@ -83,14 +83,14 @@ def test_a_turn_that_gives_up_leaves_the_line(engine: Engine, gate: Gate) -> Non
     wrong = engine.start({"nothing": 1}, thread="c")
     last = engine.start(say("last"), thread="c")
     with pytest.raises(ThreadBusyError):
-        late.result(timeout=30)
+        late.result(timeout=300)
     assert cancelled.cancel()
     gate.is_open.set()
     with pytest.raises(RunCancelledError):
-        cancelled.result(timeout=30)
+        cancelled.result(timeout=300)
     with pytest.raises(InputError):
-        wrong.result(timeout=30)
-    last.result(timeout=30)
+        wrong.result(timeout=300)
+    last.result(timeout=300)
     assert engine.thread("c").state.get("messages") == ["slow", "last"]
 
 
@@ -108,17 +108,17 @@ def test_a_cancelled_task_leaves_the_line(engine: Engine, gate: Gate) -> None:
         await last
 
     first = engine.start(say("slow"), thread="c")
-    asyncio.run(asyncio.wait_for(main(), 30))
-    first.result(timeout=30)
+    asyncio.run(asyncio.wait_for(main(), 300))
+    first.result(timeout=300)
     assert engine.thread("c").state.get("messages") == ["slow", "last"]
 
 
 def test_threads_do_not_wait_for_each_other(engine: Engine, gate: Gate) -> None:
     engine.start(say("slow"), thread="a")
     behind = engine.start(say("behind"), thread="a")
-    assert engine.start(say("free"), thread="b").result(timeout=30).status == "completed"
+    assert engine.start(say("free"), thread="b").result(timeout=300).status == "completed"
     gate.is_open.set()
-    behind.result(timeout=30)
+    behind.result(timeout=300)
 
 
 def test_turns_behind_a_question_are_refused_one_by_one() -> None:
@@ -128,10 +128,10 @@ def test_turns_behind_a_question_are_refused_one_by_one() -> None:
 
     with Engine(Graph([ask], state=Chat)) as engine:
         handles = [engine.start(say("first"), thread="c", run_id="q")]
-        assert handles[0].result(timeout=30).status == "waiting"
+        assert handles[0].result(timeout=300).status == "waiting"
         for _ in range(2):
             with pytest.raises(RunStateError):
                 engine.start(say("next"), thread="c")
         with pytest.warns(GraphWarning):
             handle = engine.start(say("dropping"), thread="c", drop=True)
-        assert handle.result(timeout=30).status == "waiting"
+        assert handle.result(timeout=300).status == "waiting"

@@ -61,7 +61,7 @@ def busy(engine: Engine, gate: Gate) -> tuple[threading.Thread, list[Any]]:
     """A thread "t" with the finished run "r1", whose run "slow" is running."""
     engine.run({"messages": ["one"]}, thread="t", run_id="r1")
     running = in_background(lambda: engine.run({"messages": ["slow"]}, thread="t", run_id="slow"))
-    assert gate.is_reached.wait(30)
+    assert gate.is_reached.wait(300)
     return running
 
 
@@ -100,7 +100,7 @@ def test_a_stream_waits_for_the_thread(engine: Engine, gate: Gate, busy: Any) ->
         engine.stream({"messages": ["two"]}, thread="t", timeout=0.05)
     thread, found = in_background(lambda: list(engine.stream({"messages": ["two"]}, thread="t", run_id="r2")))
     gate.is_open.set()
-    thread.join(30)
+    thread.join(300)
     assert found[0][-1].status == "completed"
     assert engine.thread("t").state.get("messages") == SAID
 
@@ -128,7 +128,7 @@ def test_a_handle_waits_for_the_thread_in_the_background(engine: Engine, gate: G
     handle = engine.start({"messages": ["two"]}, thread="t", run_id="r2")
     assert handle.status == "running"  # it has not started yet
     gate.is_open.set()
-    assert handle.result(30)["messages"] == SAID
+    assert handle.result(300)["messages"] == SAID
     assert [event.kind for event in handle.events()][-1] == "run_finished"
     assert engine.thread("t").head == "r2"
 
@@ -136,15 +136,15 @@ def test_a_handle_waits_for_the_thread_in_the_background(engine: Engine, gate: G
 def test_a_handle_that_waits_for_a_thread_in_vain(engine: Engine, gate: Gate, busy: Any) -> None:
     handle = engine.start({"messages": ["two"]}, thread="t", timeout=0.05)
     with pytest.raises(ThreadBusyError):
-        handle.result(30)
+        handle.result(300)
     with pytest.raises(ThreadBusyError):
         list(handle.events())
     handle = engine.start({"messages": ["two"]}, thread="t", run_id="r2")
     assert handle.cancel()
     with pytest.raises(RunCancelledError):
-        handle.result(30)
+        handle.result(300)
     gate.is_open.set()
-    busy[0].join(30)
+    busy[0].join(300)
     assert engine.thread("t").head == "slow"  # the cancelled run never started
 
 
@@ -190,7 +190,7 @@ def test_a_lost_turn_is_resumed_first(tmp_path: Path, how: str) -> None:
     with Engine(chat, store=SQLiteStore(path)) as engine:
         assert engine.thread("t").status == "running"
         if how == "start":
-            engine.start({"messages": ["two"]}, thread="t", run_id="r2").result(30)
+            engine.start({"messages": ["two"]}, thread="t", run_id="r2").result(300)
         elif how == "stream":
             assert (
                 list(engine.stream({"messages": ["two"]}, thread="t", run_id="r2"))[-1].status == "completed"
@@ -253,8 +253,8 @@ def test_a_fork_does_not_replace_a_running_turn(engine: Engine, gate: Gate, busy
     assert engine.fork("r1", thread="other").status == "completed"  # other threads are free
     thread, found = in_background(lambda: engine.fork("r1", thread="t", run_id="f"))
     gate.is_open.set()
-    thread.join(30)
-    busy[0].join(30)
+    thread.join(300)
+    busy[0].join(300)
     assert (found[0].status, busy[1][0].status) == ("completed", "completed")
     assert engine.thread("t").head == "f"
     assert engine.thread("t").state.get("messages") == ["one", "re: one"]
