@@ -108,8 +108,8 @@ def _become_nobody(_: Store) -> None:
 
 _VERBS: dict[str, Any] = {
     "create": lambda store, run_id: store.create(RunRow(run_id)),
-    "claim": lambda store, run_id, owner, lease=30.0: store.claim(run_id, owner, lease=lease),
-    "renew": lambda store, owner, lease=30.0: store.renew(owner, lease=lease),
+    "claim": lambda store, run_id, owner, lease=600.0: store.claim(run_id, owner, lease=lease),
+    "renew": lambda store, owner, lease=600.0: store.renew(owner, lease=lease),
     "append": lambda store, run_id, n, fence, size=2: store.append(run_id, [step(n, b"x" * size)], fence),
     "append two": lambda store, run_id, n, fence, size=2: store.append(
         run_id, [step(n, b"x" * size), step(n + 1, b"x" * size)], fence

@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+PATIENCE = 300  # seconds until a server has started or stopped on a busy machine
+
 
 def program_folders() -> Iterator[Path]:
     """Folders with PostgreSQL's programs, the one to prefer first."""
@@ -80,12 +82,20 @@ class PostgresServer:
     def start(self) -> None:
         """Start it, and return when it takes connections."""
         self._run(
-            self._programs / "pg_ctl", "-w", "-t", "600", "-D", self._data, "-l", self.folder / "log", "start"
+            self._programs / "pg_ctl",
+            "-w",
+            "-t",
+            PATIENCE,
+            "-D",
+            self._data,
+            "-l",
+            self.folder / "log",
+            "start",
         )
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: ``fast`` cuts all connections, ``immediate`` is a crash."""
-        self._run(self._programs / "pg_ctl", "-w", "-t", "600", "-D", self._data, "-m", mode, "stop")
+        self._run(self._programs / "pg_ctl", "-w", "-t", PATIENCE, "-D", self._data, "-m", mode, "stop")
 
     def remove(self) -> None:
         """Stop it, and leave nothing behind."""

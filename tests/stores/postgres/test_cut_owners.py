@@ -65,7 +65,7 @@ def test_a_plain_engine_without_a_connection_keeps_its_run(server: PostgresServe
         with cut(server.dsn):
             assert store.expire() == 0
             with pytest.raises(RunOwnedError):
-                store.claim("r", "another", lease=30.0)
+                store.claim("r", "another", lease=3600.0)
             holder = store.owner("r")
             assert holder is not None
             assert holder.holds
@@ -91,7 +91,7 @@ def test_a_process_that_was_killed_is_dead_at_once(server: PostgresServer, tmp_p
         process.kill()  # nobody waits for it yet
         while store.expire() == 0:
             assert time.monotonic() < until
-        assert store.claim("r", "another", lease=30.0)
+        assert store.claim("r", "another", lease=3600.0)
     finally:
         process.kill()
         process.communicate()

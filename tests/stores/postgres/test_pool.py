@@ -15,7 +15,7 @@ from clew.stores.postgres.pool import Loan, Pool
 from tests.runtime.interrupting import Aim, interrupt
 
 pytest.importorskip("psycopg")
-SOON = 10.0  # seconds; who waits longer waits for ever
+SOON = 120.0  # seconds; who waits longer waits for ever
 
 
 class Link:

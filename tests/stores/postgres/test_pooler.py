@@ -40,12 +40,12 @@ def use(store: PostgresStore) -> None:
     for n in range(8):
         run_id = f"r{n}"
         store.create(RunRow(run_id, structure="s", attributes={"a": "b"}), queue=QueueEntry())
-        (taken,) = store.take("me", structures=["s"], queues=["default"], limit=1, lease=30.0)
+        (taken,) = store.take("me", structures=["s"], queues=["default"], limit=1, lease=3600.0)
         store.append(run_id, [step(1)], taken.fence)
         store.append(run_id, [step(2), LogEntry("call", "p", 0, b"x", b"x")], taken.fence)
         store.append(run_id, [step(3)], taken.fence, statements=[Statement("SELECT 1")])
         store.send(run_id, "m", "signal", b"x")
-        store.renew("me", lease=30.0)
+        store.renew("me", lease=3600.0)
         store.page(attributes={"a": "b"})
         assert store.owner(run_id) is not None
         assert store.change_mark(run_id, ("call",))
@@ -90,7 +90,7 @@ def test_an_owner_is_dead_when_its_lease_has_expired(server: PostgresServer, sto
     began = time.monotonic()
     while True:
         try:
-            other.claim("r", "other", lease=30.0)
+            other.claim("r", "other", lease=3600.0)
             break
         except RunOwnedError:
             assert time.monotonic() - began < 60.0

@@ -37,7 +37,8 @@ def test_a_take_is_planned_once(server: PostgresServer) -> None:
     for n in range(12):
         store.create(RunRow(f"r{n}", structure="s"), queue=QueueEntry())
         assert (
-            len(store.take("me", structures=["s", "t"], queues=["default", "low"], limit=8, lease=30.0)) == 1
+            len(store.take("me", structures=["s", "t"], queues=["default", "low"], limit=8, lease=3600.0))
+            == 1
         )
     plans = (
         "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%%expired%%'"
@@ -52,7 +53,7 @@ def test_a_release_that_waits_for_a_sender_sees_its_message(server: PostgresServ
     schema = f"t_{token_hex(6)}"
     store = PostgresStore(server.dsn, schema=schema)
     store.create(RunRow("r", structure="s"), queue=QueueEntry())
-    (taken,) = store.take("me", structures=["s"], queues=["default"], limit=1, lease=30.0)
+    (taken,) = store.take("me", structures=["s"], queues=["default"], limit=1, lease=3600.0)
     release = threading.Thread(
         target=lambda: store.update(
             "r", status="waiting", updated=1.0, error=None, fence=taken.fence, release=True
@@ -67,7 +68,7 @@ def test_a_release_that_waits_for_a_sender_sees_its_message(server: PostgresServ
             assert release.is_alive()
         sender.commit()
         release.join()
-    assert len(store.take("me", structures=["s"], queues=["default"], limit=1, lease=30.0)) == 1
+    assert len(store.take("me", structures=["s"], queues=["default"], limit=1, lease=3600.0)) == 1
     store.close()
 
 
@@ -81,7 +82,7 @@ def test_a_commit_that_came_while_the_take_waited_is_not_overlooked(server: Post
     found: list[TakenRun] = []
 
     def take() -> None:
-        found.extend(store.take("other", structures=["s"], queues=["default"], limit=1, lease=30.0))
+        found.extend(store.take("other", structures=["s"], queues=["default"], limit=1, lease=3600.0))
 
     with psycopg.connect(server.dsn, autocommit=True) as db:
         with psycopg.connect(server.dsn) as late:  # what `append` does, in two parts

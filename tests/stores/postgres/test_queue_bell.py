@@ -48,7 +48,7 @@ def db(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30.0
+    until = time.monotonic() + 120.0
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.01)  # between two looks
@@ -140,17 +140,20 @@ def test_notifications_are_few_and_only_for_idle_workers(
     bell = store._bell
     db.execute(f"LISTEN {bell.channel}")
 
-    def submit(name: str) -> tuple[int, float]:
+    def submit(name: str) -> float:
         began = time.monotonic()
         for number in range(200):
             store.create(RunRow(f"{name}{number}", structure="s"), queue=QueueEntry())
-        took = time.monotonic() - began
-        return len(list(db.notifies(timeout=0.2))), took
+        return time.monotonic() - began
 
-    assert submit("nobody")[0] == 0
+    submit("nobody")
+    assert list(db.notifies(timeout=0.2)) == []
     db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (IDLE, bell.key))
-    heard, took = submit("somebody")
-    assert 1 <= heard <= 1 + took / 0.2
+    took = submit("somebody")
+    heard = list(db.notifies(timeout=120.0, stop_after=1))
+    assert heard
+    heard += db.notifies(timeout=0.2)
+    assert len(heard) <= 1 + took / 0.2
 
 
 def test_a_run_that_is_due_later_wakes_nobody(store: PostgresStore, db: psycopg.Connection[Any]) -> None:
@@ -166,8 +169,8 @@ def test_a_closed_listener_leaves_nothing(store: PostgresStore, db: psycopg.Conn
     listener = store.listen(woken.set)
     assert listener is not None
     listener.be_idle(True)
-    assert woken.wait(30.0)
-    assert idle_workers(db) == 1
+    assert woken.wait(120.0)
+    wait_for(lambda: idle_workers(db) == 1)  # the sessions of the test before may need a moment to end
     listener.close()
     wait_for(lambda: idle_workers(db) == 0)
     assert not [each for each in threading.enumerate() if each.name == "clew-queue-listener"]

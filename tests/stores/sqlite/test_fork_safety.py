@@ -46,5 +46,5 @@ print("all came back")
 
 def test_children_of_a_process_that_is_inside_sqlite_open_stores(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(FORKS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.stdout == "all came back\n", done.stderr

@@ -37,9 +37,9 @@ def test_a_killed_owner_is_noticed_at_once(store: Store, address: str) -> None:
         fence = owner.do("claim", "r", "first")
         assert owner.do("append", "r", 1, fence) is None
         with pytest.raises(RunOwnedError, match="first"):
-            store.claim("r", "second", lease=30.0)
+            store.claim("r", "second", lease=600.0)
         owner.kill()
-        assert store.claim("r", "second", lease=30.0) > fence
+        assert store.claim("r", "second", lease=600.0) > fence
         assert [entry.n for entry in store.entries("r")] == [1]
 
 
@@ -55,11 +55,11 @@ def test_a_silent_owner_is_followed_when_its_lease_has_run_out(store: Store, add
     with Process(address) as owner:
         fence = owner.do("claim", "r", "first")
         with pytest.raises(RunOwnedError):
-            store.claim("r", "second", lease=30.0)
+            store.claim("r", "second", lease=600.0)
         owner.do("renew", "first", 0.0)
         owner.freeze()
         owner.tell("append", "r", 1, fence)  # it would do that next
-        successor = store.claim("r", "second", lease=30.0)
+        successor = store.claim("r", "second", lease=600.0)
         store.append("r", [step(1, b"successor")], successor)
         owner.thaw()
         assert owner.answer() == "RunOwnedError"
@@ -107,15 +107,15 @@ def test_processes_write_at_once(store: Store, address: str) -> None:
 
 def test_a_forked_process_has_a_connection_of_its_own(store: Store) -> None:
     """As with a server that loads a program once and then forks."""
-    fence = store.claim("r", "parent", lease=30.0)
+    fence = store.claim("r", "parent", lease=600.0)
     store.append("r", [step(1)], fence)
 
     def child() -> bool:
         try:
-            store.claim("r", "child", lease=30.0)
+            store.claim("r", "child", lease=600.0)
         except RunOwnedError:
             store.create(RunRow("childs"))
-            own = store.claim("childs", "child", lease=30.0)
+            own = store.claim("childs", "child", lease=600.0)
             store.append("childs", [step(1)], own)
             store.append("childs", [step(2), step(3)], own)
             return len(store.entries("childs")) == 3 and len(store.entries("r")) == 1
@@ -124,7 +124,7 @@ def test_a_forked_process_has_a_connection_of_its_own(store: Store) -> None:
     assert _seen_by_a_child(child)
     store.append("r", [step(2)], fence)
     assert [entry.n for entry in store.entries("r")] == [1, 2]
-    store.claim("childs", "parent", lease=30.0)  # its owner has ended
+    store.claim("childs", "parent", lease=600.0)  # its owner has ended
     assert _seen_by_a_child(lambda: store.close() is None)
     store.append("r", [step(3)], fence)
 
@@ -133,8 +133,8 @@ def test_a_forked_process_has_a_connection_of_its_own(store: Store) -> None:
 def test_a_wrong_wall_clock_takes_no_run(store: Store, address: str, ahead: float) -> None:
     """An owner that renews its lease keeps its run, whoever's clock is wrong, and loses it when it stops renewing."""
     with Process(address, shift=ahead) as wrong:
-        fence = store.claim("r", "right", lease=30.0)
-        store.renew("right", lease=30.0)
+        fence = store.claim("r", "right", lease=600.0)
+        store.renew("right", lease=600.0)
         assert wrong.do("claim", "r", "wrong") == "RunOwnedError"
         store.append("r", [step(1)], fence)
         store.renew("right", lease=0.0)
@@ -142,11 +142,11 @@ def test_a_wrong_wall_clock_takes_no_run(store: Store, address: str, ahead: floa
         assert taken > fence
         assert wrong.do("renew", "wrong") is None
         with pytest.raises(OwnerDeadError):
-            store.claim("r", "right", lease=30.0)
+            store.claim("r", "right", lease=600.0)
         with pytest.raises(RunOwnedError):
-            store.claim("r", "right again", lease=30.0)
+            store.claim("r", "right again", lease=600.0)
         wrong.do("renew", "wrong", 0.0)
-        assert store.claim("r", "right again", lease=30.0) > taken
+        assert store.claim("r", "right again", lease=600.0) > taken
 
 
 OUTLIVING = {
@@ -172,7 +172,7 @@ def live():
     os._exit(0)
 
 store = opened(sys.argv[1])
-store.claim("r", "parent", lease=3600.0)
+store.claim("r", "parent", lease=600.0)
 {start}
 os.write(1, f"{{child}}\\n".encode())
 time.sleep(600)
@@ -196,11 +196,11 @@ def test_a_child_that_outlives_its_killed_parent_does_not_keep_the_run(
             lines = [parent.stdout.readline(), parent.stdout.readline()]
             child = int(next(line for line in lines if line != "alive\n"))
             with pytest.raises(RunOwnedError):
-                store.claim("r", "second", lease=30.0)
+                store.claim("r", "second", lease=600.0)
             parent.kill()
             parent.wait()
             os.kill(child, 0)  # it lives
-            assert store.claim("r", "second", lease=30.0)
+            assert store.claim("r", "second", lease=600.0)
         finally:
             parent.kill()
             parent.stdin.close()  # ends the child

@@ -255,7 +255,7 @@ class TestNoRoom:
             "        print(f'the folder {sys.argv[1]} is not writable' in str(error))\n"
         )
         command = [sys.executable, "-c", program, str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         folder.chmod(0o755)
         shutil.rmtree(folder)
         assert (done.stdout.split(), done.stderr) == (["True", "True"], "")

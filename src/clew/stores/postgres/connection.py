@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Values = Sequence[Any] | Mapping[str, Any]
 
-_GRACE = "200ms"  # the server needs a moment to detect a killed client
+_MOMENT = "200ms"  # that an owner which may be alive gets to prove it
+_GRACE = "5s"  # in which a busy server ends the session of an owner that is gone
 _REPEATABLE = ("40001", "40P01")  # serialization failure, deadlock
 # A rejected connection has a text and no code. With a text in another language, the store waits before it raises.
 _ADVICE = {
@@ -136,11 +137,15 @@ class StoreConnection:
             raise
         return db
 
-    def outlives(self, slot: int) -> bool:
-        """Return whether the owner with this slot is dead, or ends within a moment."""
+    def outlives(self, slot: int, *, is_gone: bool) -> bool:
+        """Return whether the owner with this slot is dead, or ends within a moment.
+
+        The server needs that moment to see that a client is gone. If the process of the owner is known to be gone
+        (`is_gone`), it gets as long as a busy machine may take.
+        """
 
         def wait(cursor: Cursor, _: bool) -> bool:
-            cursor.execute(f"SET lock_timeout = '{_GRACE}'")
+            cursor.execute(f"SET lock_timeout = '{_GRACE if is_gone else _MOMENT}'")
             try:
                 cursor.execute(
                     f"SELECT pg_advisory_lock({LIVES}, {slot}), pg_advisory_unlock({LIVES}, {slot})"

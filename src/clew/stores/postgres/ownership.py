@@ -83,7 +83,9 @@ def claim(store: PostgresStore, run_id: str, owner: str, *, lease: float, token:
             link.change(what, BURY_UNKNOWN, (holder,))
         elif expires_in <= 0:
             link.change(what, BURY_SILENT, (holder,))
-        elif link.outlives(slot) and (is_gone(host, pid, slot) or holder in _long_silent(store, {holder})):
+        elif _outlives(store, host, pid, slot) and (
+            is_gone(host, pid, slot) or holder in _long_silent(store, {holder})
+        ):
             link.change(what, BURY_KILLED, (holder, slot))
         else:
             raise RunOwnedError(owned(run_id, holder, expires_in))
@@ -108,7 +110,7 @@ def owner(store: PostgresStore, run_id: str) -> Owner | None:
         outermost, _, child_of, dead, expires_in, slot, host, pid = _find(store, child_of)
     if not outermost:
         return Owner(name, 0.0, False, token) if name else None
-    is_alive = dead is False and not (store._link.outlives(slot) and is_gone(host, pid, slot))
+    is_alive = dead is False and not (_outlives(store, host, pid, slot) and is_gone(host, pid, slot))
     return Owner(outermost, expires_in or 0.0, is_alive, token)
 
 
@@ -149,6 +151,10 @@ def expire(store: PostgresStore) -> int:
     if count:
         link.change(_ABOUT, FORGET, ("",))
     return count
+
+
+def _outlives(store: PostgresStore, host: str, pid: int, slot: int) -> bool:
+    return store._link.outlives(slot, is_gone=bool(is_gone(host, pid, slot)))
 
 
 def is_gone(host: str, pid: int, slot: int) -> bool | None:
