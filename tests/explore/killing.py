@@ -313,10 +313,16 @@ def main() -> None:
     import psycopg  # noqa: F401
     import redis  # noqa: F401
 
+    import clew.explore.systems.postgres.connection
     import clew.explore.systems.postgres.system
+    import clew.explore.systems.redis.connection
     import clew.explore.systems.sqlite.embedded
-    import clew.stores.sqlite.kv  # noqa: F401
+    import clew.stores.sqlite.kv
 
+    for module in (clew.explore.systems.postgres.connection, clew.explore.systems.redis.connection):
+        module._CLAIM_TIMEOUT = (
+            120.0  # seconds: a busy server may take long to notice that a child was killed
+        )
     gc.collect()
     gc.freeze()  # a collection in a child would copy all of it
     for line in sys.stdin:

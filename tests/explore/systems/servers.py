@@ -60,7 +60,7 @@ class RedisServer:
         ]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen([*map(str, command), *self._options], stdout=log, stderr=log)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the server did not start: {(self.folder / 'log').read_text()[-2000:]}")

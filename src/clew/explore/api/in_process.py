@@ -190,7 +190,7 @@ class AsgiTransport:
             self._run(self._stop())
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
+            self._thread.join(self._timeout)
             if not self._thread.is_alive():
                 self._loop.close()
 

@@ -274,7 +274,7 @@ def test_a_status_is_trusted_once_it_is_older_than_a_tick_of_the_clock(
     """A second write within the tick leaves the status as it is; only a status from before it tells of a change."""
     file = root / "file"
     file.write_text("one")
-    now = time.time_ns() - age * 10**9 + 10**9 * (age == 0) + 1  # of a fresh one: still to come
+    now = time.time_ns() - age * 10**9 + 3600 * 10**9 * (age == 0) + 1  # of a fresh one: still to come
     times = {"st_atime_ns": now, "st_mtime_ns": now, "st_ctime_ns": now}
     status = os.stat_result((0o100644, 1, 1, 1, 0, 0, 3, 0, 0, 0), times)
     scan = DirectoryScan(os.fsencode(root))

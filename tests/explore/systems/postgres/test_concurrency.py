@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
 import subprocess
@@ -26,12 +27,14 @@ from clew.explore.systems import PostgresSystem
 from tests.explore.systems.postgres_databases import Database
 from tests.stores.servers import PostgresServer
 
+PATIENCE = 300  # seconds
 BANK = [
     "CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL)",
     "CREATE TABLE moves (id serial PRIMARY KEY, account int REFERENCES accounts, amount int)",
     "CREATE TABLE log (what text)",
     "INSERT INTO accounts SELECT i, 100 FROM generate_series(1, 20) i",
 ]
+WAITING = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
 
 
 class Writer(threading.Thread):
@@ -80,7 +83,7 @@ def writing(database: Database, writers: int) -> Iterator[list[Writer]]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
 
 
 def settled(database: Database, system: PostgresSystem) -> tuple[str, dict[str, object]]:
@@ -91,7 +94,7 @@ def settled(database: Database, system: PostgresSystem) -> tuple[str, dict[str, 
 def test_restores_are_exact_with_six_writers_between_them(database: Database) -> None:
     """A, C, B, A: all rows of all tables are equal each time, whatever was written between."""
     database.run(*BANK)
-    system = database.system(lock_timeout=30)
+    system = database.system(lock_timeout=PATIENCE)
     marks = [settled(database, system)]
     for _ in range(2):
         with writing(database, 2) as writers:
@@ -142,16 +145,15 @@ def test_a_checkpoint_while_a_transaction_is_open(database: Database) -> None:
 
 def test_an_open_writer_holds_a_restore_up_until_it_is_done(database: Database) -> None:
     database.run("CREATE TABLE t (v int PRIMARY KEY)", "CREATE TABLE u (v int)")
-    system, application = database.system(lock_timeout=30), database.connect(autocommit=False)
+    system, application = database.system(lock_timeout=PATIENCE), database.connect(autocommit=False)
     before = system.checkpoint("before")
     application.execute("INSERT INTO t VALUES (1)")
     restoring = threading.Thread(target=system.rollback, args=[before])
     restoring.start()
-    waiting = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
-    while not database.run(waiting):
+    while not database.run(WAITING):
         assert restoring.is_alive()
     application.commit()
-    restoring.join(30)
+    restoring.join(PATIENCE)
     assert not restoring.is_alive()
     assert database.run("SELECT * FROM t") == []
 
@@ -177,17 +179,16 @@ def test_a_writer_that_never_ends_is_named(database: Database, statement: str) -
 def test_restores_never_kill_a_transaction_of_the_application(database: Database) -> None:
     """It holds the second table and wants the first, which the restore has: the restore gives way."""
     database.run("CREATE TABLE a (v int)", "CREATE TABLE b (v int)", "INSERT INTO a VALUES (1)")
-    system, application = database.system(lock_timeout=30), database.connect(autocommit=False)
+    system, application = database.system(lock_timeout=PATIENCE), database.connect(autocommit=False)
     before = system.checkpoint("before")
     application.execute("INSERT INTO b VALUES (1)")
     restoring = threading.Thread(target=system.rollback, args=[before])
     restoring.start()
-    waiting = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
-    while not database.run(waiting):
+    while not database.run(WAITING):
         assert restoring.is_alive()
     application.execute("INSERT INTO a VALUES (2)")
     application.commit()
-    restoring.join(30)
+    restoring.join(PATIENCE)
     assert database.run("SELECT * FROM a UNION ALL SELECT * FROM b") == [(1,)]
 
 
@@ -219,14 +220,14 @@ def writing_truncates(database: Database) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(PATIENCE)
 
 
 def cut(database: Database) -> None:
     """End the system's connection, as an administrator would."""
     with psycopg.connect(database.dsn, dbname="postgres", autocommit=True) as admin:
         admin.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 120000) FROM pg_stat_activity"
             " WHERE application_name = 'clew explore' AND datname = %s",
             [database.name],
         )
@@ -301,7 +302,7 @@ def test_what_a_killed_process_left_is_replaced(database: Database) -> None:
     with process.stdout:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        process.wait(PATIENCE)
     left = "SELECT count(*) FROM pg_trigger WHERE tgname ~ '^clew'"
     assert database.run(left) == [(2,)]
     with PostgresSystem(database.dsn, clones="never") as system:
@@ -324,7 +325,8 @@ def test_a_process_that_was_killed_while_cloning(database: Database) -> None:
     with psycopg.connect(database.dsn, dbname="postgres", autocommit=True) as admin:
         admin.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false".encode())
         admin.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", [database.name]
+            "SELECT pg_terminate_backend(pid, 120000) FROM pg_stat_activity WHERE datname = %s",
+            [database.name],
         )
         admin.execute(f"ALTER DATABASE {database.name} RENAME TO {prefix}old".encode())
     with PostgresSystem(database.dsn, clones="never") as again:
@@ -332,8 +334,9 @@ def test_a_process_that_was_killed_while_cloning(database: Database) -> None:
     assert database.run("SELECT FROM pg_database WHERE datname ~ '^clew_'") == []
 
 
-def test_two_systems_on_one_database_are_refused(database: Database) -> None:
+def test_two_systems_on_one_database_are_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     database.system()
+    monkeypatch.setattr("clew.explore.systems.postgres.connection._CLAIM_TIMEOUT", 0.0)
     with pytest.raises(SystemSetupError, match="another PostgresSystem uses this database"):
         PostgresSystem(database.dsn)
 
@@ -374,16 +377,23 @@ def test_released_states_are_freed(database: Database) -> None:
 def test_an_interrupted_restore_ends_the_system(database: Database) -> None:
     """Nobody knows what the server did meanwhile, so nobody goes on as if nothing had been."""
     database.run("CREATE TABLE t (v int)")
-    system, application = database.system(lock_timeout=60), database.connect(autocommit=False)
+    system, application = database.system(lock_timeout=PATIENCE), database.connect(autocommit=False)
     token = system.checkpoint("before")
     application.execute("INSERT INTO t VALUES (1)")
+
+    def interrupt_the_restore() -> None:
+        while not database.run(WAITING):
+            pass
+        os.kill(os.getpid(), signal.SIGALRM)
+
     previous = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
+    interrupting = threading.Thread(target=interrupt_the_restore)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.4)
+        interrupting.start()
         with pytest.raises(KeyboardInterrupt):
             system.rollback(token)
+        interrupting.join()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     assert not system.is_valid(token)
     with pytest.raises(RollbackError, match=r"interrupted \(KeyboardInterrupt\)"):

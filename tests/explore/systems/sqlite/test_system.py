@@ -524,13 +524,13 @@ def test_an_empty_database_grows_tables(app: sqlite3.Connection, open_system: Op
 def test_writers_that_go_on_between_restores(path: Path, app: sqlite3.Connection, open_system: Open) -> None:
     app.executescript("CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(a, b)")
     app.executemany("INSERT INTO t VALUES (?, ?)", [(n, "x") for n in range(200)])
-    system = open_system()
+    system = open_system(timeout=300)
     found = visits(system, app, "UPDATE t SET v = 'y' WHERE id % 7 = 0", "DELETE FROM t WHERE id > 100")
     go, done = threading.Event(), threading.Event()
     commits = [0] * 3
 
     def write(number: int) -> None:
-        connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+        connection = sqlite3.connect(path, isolation_level=None, timeout=300)
         connection.execute("PRAGMA synchronous = OFF")
         go.wait()
         while not done.is_set():
@@ -552,6 +552,8 @@ def test_writers_that_go_on_between_restores(path: Path, app: sqlite3.Connection
         if turn % 10 == 0:
             while not any(commits):
                 done.wait(0.001)
+    while min(commits) == 0 and all(writer.is_alive() for writer in writers):
+        done.wait(0.001)
     done.set()
     for writer in writers:
         writer.join()

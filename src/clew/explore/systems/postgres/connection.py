@@ -52,6 +52,7 @@ _SESSION = TEXT_STYLE | {
 }
 _MIN_VERSION = 140000
 _LOCK_CLASS = 0x436C6578  # of the advisory lock of an explored database
+_CLAIM_TIMEOUT = 10.0  # seconds in which a busy server ends the session of a killed process
 
 
 def address(dsn: str) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def style(link: Connection, settings: dict[str, str]) -> None:
 def claim(link: Connection, schema: str) -> None:
     """Claim the database and journal for this system; the claim of a killed process ends soon."""
     with link.transaction():
-        link.execute("SET LOCAL lock_timeout = '2s'", prepare=False)
+        link.execute(f"SET LOCAL lock_timeout = {max(1, int(_CLAIM_TIMEOUT * 1000))}".encode(), prepare=False)
         try:
             link.execute("SELECT pg_advisory_lock($1, hashtext($2))", (_LOCK_CLASS, schema))
         except psycopg.errors.LockNotAvailable as error:

@@ -27,7 +27,7 @@ except ImportError:
 Command = tuple[Any, ...]
 _SILENT = re.compile(rb"cmdstat_(?:flushdb|flushall|swapdb):calls=(\d+)")
 _PIECE = 10_000  # commands in one pipeline
-_CLAIM_TIMEOUT = 2.0  # seconds
+_CLAIM_TIMEOUT = 10.0  # seconds in which a busy server ends the connection of a killed process
 _BROKEN = (redis.ConnectionError, redis.TimeoutError)
 _FLAGS = frozenset("g$lshzxetd")  # the meaning of "A"
 
