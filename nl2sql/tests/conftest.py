@@ -27,9 +27,11 @@ def _no_leaked_connections() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient_probes() -> Iterator[None]:
-    """Let probes take a minute, so that no answer depends on how busy the machine is."""
+    """Let probes and samples take a minute, so that no answer depends on how busy the machine is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clew_nl2sql.probes.SECONDS", PATIENT_PROBES)
+        for kind in ("duckdb", "postgres", "sqlite"):
+            patch.setattr(f"clew_nl2sql.sources.{kind}.SECONDS", PATIENT_PROBES)
         yield
 
 

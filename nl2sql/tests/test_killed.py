@@ -28,7 +28,7 @@ def test_finished_scans_do_not_run_again(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
     )
     try:
-        until(lambda: lines(tmp_path / "done") == 2 and (tmp_path / "started").exists(), seconds=60)
+        until(lambda: lines(tmp_path / "done") == 2 and (tmp_path / "started").exists(), seconds=300)
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()

@@ -58,7 +58,7 @@ def refuses(status: int, **headers: str) -> Reply:
 
 def hangs(endpoint: Endpoint) -> Reply:
     """Says nothing until the endpoint is released."""
-    return lambda handler, _: (endpoint.released.wait(30), None)[1]
+    return lambda handler, _: (endpoint.released.wait(300), None)[1]
 
 
 def drips(endpoint: Endpoint) -> Reply:

@@ -169,9 +169,9 @@ def test_dates_that_python_has_none_for_are_text(new_database: Callable[..., str
 def test_a_view_that_takes_too_long_is_there_without_a_sample(
     new_database: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew_nl2sql.sources.postgres.SECONDS", 0.1)
+    monkeypatch.setattr("clew_nl2sql.sources.postgres.SECONDS", 8.0)  # enough for all but the view
     address = new_database(
-        "CREATE VIEW slow AS SELECT 1 AS x, pg_sleep(60)::text AS y ORDER BY y;"
+        "CREATE VIEW slow AS SELECT 1 AS x, pg_sleep(600)::text AS y ORDER BY y;"
         "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)"
     )
     slow, table = PostgresSource(address).catalog().tables
