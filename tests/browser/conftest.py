@@ -74,7 +74,7 @@ class Served:
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )
         self._thread.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not self._server.started:
             if time.monotonic() > deadline:
                 raise RuntimeError("the server did not start")
@@ -82,7 +82,7 @@ class Served:
 
     def close(self) -> None:
         self._server.should_exit = True
-        self._thread.join(30)
+        self._thread.join(300)
         self._socket.close()
         self.store.close()
 
@@ -123,7 +123,7 @@ class Process:
         assert self._process is not None
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(120)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

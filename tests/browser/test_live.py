@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from clew import SQLiteStore
+from clew.web.event_streams import EventStreams
 from tests.browser import flows
 from tests.browser.conftest import Open, Process, Served
 from tests.browser.filled import engine_of
@@ -37,6 +40,57 @@ def test_a_run_is_followed_while_it_happens(served: Served, open_page: Open) -> 
     expect(page.locator(".bar")).to_have_count(25)
 
 
+ITEMS = "performance.getEntriesByType('resource').filter((e) => e.name.includes('/items')).length"
+
+
+def test_steps_that_are_committed_before_the_server_looks_are_shown(
+    served: Served, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page has read the items, and the stream of events begins with what is there when the server looks first."""
+    may_look, look = threading.Event(), EventStreams._look_at
+
+    def late(streams: EventStreams, run_id: str) -> None:
+        assert may_look.wait(300)
+        look(streams, run_id)
+
+    monkeypatch.setattr(EventStreams, "_look_at", late)
+    engine = engine_of(served.store, flows.letter, "letter")
+    engine.run({"text": "x"}, run_id="early")
+    page = open_page(f"{served.url}/runs/early")
+    page.wait_for_function(f"() => {ITEMS} >= 2")  # at first, and when the stream has begun
+    engine.resume("early", answer=True)
+    may_look.set()
+    expect(page.locator("header.head [data-clew-status]")).to_have_text("completed")
+    expect(page.locator(".bar")).to_have_count(2)
+
+
+def test_items_that_were_read_before_an_event_do_not_replace_what_it_says(
+    served: Served, open_page: Open
+) -> None:
+    engine = engine_of(served.store, flows.letter, "letter")
+    engine.run({"text": "x"}, run_id="overtaken")
+    page = open_page(f"{served.url}/runs")
+    read: list[Any] = []
+
+    def hold(route: Any) -> None:
+        read.append((route, route.fetch()))
+        if len(read) != 2:  # the second is for the items that came before the stream had begun
+            route.fulfill(response=read[-1][1])
+
+    page.route("**/items*", hold)
+    page.locator("[data-clew-run=overtaken] a").click()
+    slider = page.get_by_role("slider")
+    while len(read) < 2:
+        page.wait_for_timeout(10)
+    engine.resume("overtaken", answer=True)
+    expect(slider).to_have_attribute("aria-valuemax", "2")
+    route, response = read[1]
+    route.fulfill(response=response)
+    page.wait_for_function(f"() => {ITEMS} >= 2")
+    page.wait_for_timeout(300)
+    expect(page.locator(".bar")).to_have_count(2)
+
+
 def test_items_that_ran_ahead_have_steps_states_and_causes(served: Served, open_page: Open) -> None:
     flows.NIGHT_IS_AHEAD.clear()
     flows.NIGHT_MAY_END.clear()
@@ -44,7 +98,7 @@ def test_items_that_ran_ahead_have_steps_states_and_causes(served: Served, open_
     runner = threading.Thread(target=engine.run, args=(flows.NIGHT,), kwargs={"run_id": "night"})
     runner.start()
     try:
-        assert flows.NIGHT_IS_AHEAD.wait(60)
+        assert flows.NIGHT_IS_AHEAD.wait(300)
         page = open_page(f"{served.url}/runs/night?axis=steps")
         slider = page.get_by_role("slider")
         expect(slider).to_have_attribute("aria-valuemax", "9")

@@ -46,9 +46,12 @@ export function useItems(id, run, k, kinds) {
   const ready = Boolean(run);
   const latest = useRef(null);
   latest.current = { whole, to };
+  const missed = useRef(null); // events that come while items load: what was read may be older than they are
   useEffect(() => {
     if (!ready) return undefined;
     const control = new AbortController();
+    const mine = [];
+    missed.current = mine;
     (async () => {
       try {
         let got = null;
@@ -59,24 +62,49 @@ export function useItems(id, run, k, kinds) {
           got = joinWindows(got, page);
           next = after != null && after > next && got.columns.path.length < MOST ? after : null;
         }
+        if (control.signal.aborted) return;
+        missed.current = null;
+        for (const event of mine) {
+          const more = extended(got, event);
+          if (more) got = more; else setAgain((n) => n + 1);
+        }
         setWindow(got);
         setError(null);
-      } catch (problem) { if (problem.name !== 'AbortError') setError(problem); }
+      } catch (problem) {
+        if (problem.name === 'AbortError') return;
+        if (missed.current === mine) missed.current = null;
+        setError(problem);
+      }
     })();
     return () => control.abort();
   }, [id, ready, from, whole ? 0 : to, again]);
-  useEffect(() => listen({
-    steps: (event) => {
+  useEffect(() => {
+    const take = (event) => {
       if (event.run !== id) return;
-      if (!event.items) { setAgain((n) => n + 1); return; }
-      if (!latest.current.whole && event.from > latest.current.to) return;
-      setWindow((old) => (old && event.from <= old.to + 1 ? joinWindows(old, { ...event.items, from: event.from, to: event.to }) : (setAgain((n) => n + 1), old)));
-    },
-    open: (event) => { if (event.run === id) setWindow((old) => (old ? { ...old, open: event.open, attempts: { ...old.attempts, ...event.attempts } } : old)); },
-    hello: ({ resumed }) => { if (!resumed) setAgain((n) => n + 1); },
-  }), [id]);
+      const loading = missed.current;
+      loading?.push(event);
+      setWindow((old) => {
+        const more = old && extended(old, event);
+        if (!more && !loading) setAgain((n) => n + 1);
+        return more ?? old;
+      });
+    };
+    return listen({
+      steps: (event) => { if (latest.current.whole || event.from <= latest.current.to) take(event); },
+      open: take,
+      status: (event) => { if (latest.current.whole) take(event); }, // steps between the load and the first look have no event
+      hello: ({ resumed }) => { if (!resumed) setAgain((n) => n + 1); },
+    });
+  }, [id]);
   const items = useMemo(() => (window ? itemsOf(window, kinds) : null), [window, kinds]);
   return { items, origin: window?.origin, whole, from, to: whole ? run?.last : Math.min(to, run?.last ?? to), error, reload: () => setAgain((n) => n + 1) };
+}
+
+/** A window with what an event says; null if steps between them are missing. */
+function extended(window, event) {
+  if (event.open) return { ...window, open: event.open, attempts: { ...window.attempts, ...event.attempts } };
+  if (event.status) return event.last <= window.to ? window : null;
+  return event.items && event.from <= window.to + 1 ? joinWindows(window, { ...event.items, from: event.from, to: event.to }) : null;
 }
 
 /** What step k changed. Steps are fetched in blocks of 200 and kept; `changed` counts what was loaded. */
@@ -92,6 +120,7 @@ export function useChanges(id, k, last, fresh) {
     blocks.current.set(block, entry);
     try {
       const data = await get(withQuery(at('runs', id, 'changes'), { from: block * HALF, to: block * HALF + HALF - 1 }));
+      if (blocks.current.get(block) !== entry) return; // a later answer is there, or on its way
       blocks.current.set(block, { steps: new Map(data.steps.map((step) => [step.k, step])), to: until, busy: false, fresh });
       setError(null);
       draw((n) => n + 1);

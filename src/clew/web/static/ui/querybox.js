@@ -10,18 +10,21 @@ export function QueryBox({ query, understood, onQuery }) {
   const [tokens, rest] = split(query);
   const latest = useRef(query);
   latest.current = query;
+  const timer = useRef(null);
   useEffect(() => { // follow Back and the chips, but never what is being typed
     const box = input.current;
-    if (box && box !== document.activeElement) box.value = rest;
-    else if (box && join(tokens, box.value.trim()) !== query && !box.value.endsWith(' ')) box.value = rest;
+    if (!box || timer.current) return;
+    if (box !== document.activeElement) box.value = rest;
+    else if (join(tokens, box.value.trim()) !== query && !box.value.endsWith(' ')) box.value = rest;
   }, [query]);
   const errors = new Map((understood ?? []).filter((part) => part.error).map((part) => [part.text, part.error]));
-  const timer = useRef(null);
+  const stop = () => { clearTimeout(timer.current); timer.current = null; };
   const typed = (event) => {
     const { value } = event.target;
-    clearTimeout(timer.current);
+    stop();
     const ready = parts(value).some(isToken) && (value.endsWith(' ') || event.type === 'change');
     const commit = () => {
+      stop();
       const next = join(split(latest.current)[0], value);
       if (ready) event.target.value = split(value)[1];
       onQuery(next);
@@ -29,7 +32,7 @@ export function QueryBox({ query, understood, onQuery }) {
     if (ready) commit(); else timer.current = setTimeout(commit, 180);
   };
   const key = (event) => {
-    if (event.key === 'Enter') { const next = join(tokens, event.target.value); event.target.value = split(event.target.value)[1]; clearTimeout(timer.current); onQuery(next); }
+    if (event.key === 'Enter') { const next = join(tokens, event.target.value); event.target.value = split(event.target.value)[1]; stop(); onQuery(next); }
     if (event.key === 'Backspace' && !event.target.value && tokens.length) onQuery(join(tokens.slice(0, -1), ''));
     if (event.key === 'Escape') event.target.blur();
     if (event.key === 'ArrowDown') { event.target.blur(); document.querySelector('[data-row]')?.focus(); }
