@@ -72,6 +72,48 @@ def dependencies() -> DependencyGraph:
     return graph
 
 
+def waiting() -> Engine:
+    """Return an engine with a run `r` that has made `b` and asks."""
+    engine = Engine(Graph([work, later, ok, answered]))
+    assert engine.run({"a": 1}, run_id="r").status == "waiting"
+    return engine
+
+
+@node(output="d")
+def answered(ok: Any) -> Any:
+    return ok
+
+
+def completed(thread: str | None = None) -> Engine:
+    """Return an engine with the run `r` of a graph."""
+    engine = Engine(Graph([work, later]))
+    engine.run({"a": 1}, run_id="r", thread=thread)
+    return engine
+
+
+def inner() -> Engine:
+    """Return an engine with a run `r` of a graph inside a graph."""
+    engine = Engine(Graph([Graph([work]).as_node("inner")]))
+    engine.run({"a": 1}, run_id="r")
+    return engine
+
+
+def resumed(engine: Engine) -> Any:
+    return engine.resume("r", answer=1, progress=True)["d"]
+
+
+async def aresumed(engine: Engine) -> Any:
+    return (await engine.aresume("r", answer=1, progress=True))["d"]
+
+
+async def aforked(engine: Engine) -> Any:
+    return (await engine.afork("r", values={"a": 2}, step=0, progress=True))["c"]
+
+
+async def areran(engine: Engine) -> Any:
+    return (await engine.arerun("r", values={"a": 2}, progress=True))["c"]
+
+
 DISPLAYS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Engine(Graph([work])).run({"a": 1}, progress=True)["b"], "work"),
     (lambda: Engine(Graph([work, later])).run({"a": 1}, progress=True)["c"], "later"),
@@ -79,6 +121,15 @@ DISPLAYS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Engine(Graph([work])).run({"a": 1}, thread="t", progress=True)["b"], "work"),
     (lambda: asyncio.run(Engine(Graph([work])).arun({"a": 1}, thread="t", progress=True))["b"], "work"),
     (lambda: Graph([work]).run({"a": 1}, progress=True)["b"], "work"),
+    (lambda: resumed(waiting()), "answered"),
+    (lambda: asyncio.run(aresumed(waiting())), "answered"),
+    (lambda: completed().fork("r", values={"a": 2}, step=0, progress=True)["c"], "later"),
+    (lambda: asyncio.run(aforked(completed())), "later"),
+    (lambda: completed("t").fork("r", values={"a": 2}, step=0, thread="t", progress=True)["c"], "later"),
+    (lambda: inner().fork("r", path="inner#0", step=0, values={"a": 2}, progress=True)["b"], "work"),
+    (lambda: completed().rerun("r", values={"a": 2}, progress=True)["c"], "later"),
+    (lambda: completed().rerun("r", force=["work"], progress=True)["c"], "work"),
+    (lambda: asyncio.run(areran(completed())), "later"),
     (lambda: dependencies().pull("total", progress=True), "total"),
     (lambda: asyncio.run(dependencies().apull("total", progress=True)), "total"),
     (lambda: check_graph(Graph([work]), {"a": 1}, faults=(), progress=True).states, "exploring"),

@@ -132,6 +132,9 @@ assert_type(engine.start(Data(1), thread="t", timeout=1.0, on_busy="refuse", dro
 for event in engine.stream({"x": 1}, thread="t", timeout=None):
     assert_type(event, Event)
 engine.fork("a", thread="t", on_busy="wait")
+assert_type(engine.resume("a", answer=1, progress=True), RunResult)
+assert_type(engine.fork("a", step=1, progress=True), RunResult)
+assert_type(engine.rerun("a", force=["plus"], progress=True), RunResult)
 
 
 async def awaited() -> None:
@@ -140,6 +143,9 @@ async def awaited() -> None:
         assert_type(each, Event)
     assert_type(await graph.arun(x=1), RunResult)
     assert_type(await graph.arun({"x": 1}, seed=3), RunResult)
+    assert_type(await engine.aresume("a", progress=True), RunResult)
+    assert_type(await engine.afork("a", progress=True), RunResult)
+    assert_type(await engine.arerun("a", progress=True), RunResult)
 
 
 @node(output="z")
@@ -179,6 +185,9 @@ Engine(graph, publish="all")  # mypy: arg-type; pyright: reportArgumentType
 engine.runs(status="done")  # mypy: arg-type; pyright: reportArgumentType
 engine.prune(status="done")  # mypy: arg-type; pyright: reportArgumentType
 engine.prune(older_than="30d")  # mypy: arg-type; pyright: reportArgumentType
+engine.resume("a", progress="bar")  # mypy: arg-type; pyright: reportArgumentType
+engine.fork("a", progres=True)  # mypy: call-arg; pyright: reportCallIssue
+engine.rerun("a", force="plus", progres=True)  # mypy: call-arg; pyright: reportCallIssue
 engine.run("x")  # mypy: arg-type; pyright: reportArgumentType
 engine.run([("x", 1)])  # mypy: arg-type; pyright: reportArgumentType
 route(5)  # mypy: call-overload; pyright: reportCallIssue

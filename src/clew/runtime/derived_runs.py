@@ -13,7 +13,9 @@ from clew.engine.stops import Stops
 from clew.graph import Graph
 from clew.graph_warnings import warn
 from clew.runtime.children.inner_graphs import check_child_graph
+from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
+from clew.runtime.events import Listener
 from clew.runtime.log.fingerprints import unchanged_fields
 from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_checks import check_mapping, check_nodes
@@ -36,6 +38,7 @@ class DerivedRunOpener(RunOpener):
         owner: str = "",
         registration: Registration = PLAIN,
         stops: Stops | None = None,
+        listener: Listener | None = None,
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
         state, run = self.at(parent, step)
@@ -49,7 +52,7 @@ class DerivedRunOpener(RunOpener):
             state,
             run_id,
             parent,
-            None,
+            listener,
             rule,
             owner=owner,
             registration=registration,
@@ -61,10 +64,10 @@ class DerivedRunOpener(RunOpener):
         self,
         parent: str,
         values: Mapping[str, Any] | None,
-        run_id: str,
-        owner: str,
+        hold: Hold,
         force: Sequence[str],
         stops: Stops | None = None,
+        listener: Listener | None = None,
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse, warn_of_edits
@@ -82,12 +85,14 @@ class DerivedRunOpener(RunOpener):
             state = self.with_values(start, values, f"rerun of {parent!r}")
             # the input of a turn is no change of values
             origin = None if is_turn(log.row.start) else log.row.parent
-            session = self._from_state(state, run_id, origin, None, rule, owner=owner, stops=stops)
+            session = self._from_state(
+                state, hold.run_id, origin, listener, rule, owner=hold.owner, stops=stops
+            )
         else:
             given = {name: start.get(name) for name in position_of(start).given}
             valid = unchanged_fields(log.row, self.graph) - (values or {}).keys()
             given = ValidValues({**given, **(values or {})}, valid)
-            session = self.new(given, run_id, on_conflict=rule, owner=owner, stops=stops)
+            session = self.new(given, hold.run_id, listener, hold.owner, stops, on_conflict=rule)
         session.reuse_results(reuse)
         return session
 

@@ -43,8 +43,8 @@ class Engine(StoredRuns):
 
     Each method that runs nodes has an async version, with the prefix ``a``. The sync version also works inside a
     running event loop (a notebook), which it blocks. If the run fails, these methods raise the error of the node
-    (`clew.result_of` returns the result of that run); if it is cancelled, they raise `RunCancelledError`. With
-    ``check=False``, which is also an option of the engine, they return the result instead.
+    (`clew.result_of` returns the result of that run); if it is cancelled, `RunCancelledError`. With ``check=False``,
+    here or in the engine, they return the result. With ``progress=True``, a terminal or a notebook shows what runs.
     """
 
     def __init__(
@@ -119,8 +119,8 @@ class Engine(StoredRuns):
     ) -> RunResult:
         """Run the graph on `values`, or continue from a state, until nothing is left to do.
 
-        With a `thread`, the run continues from the last state of that thread. With `progress`, a terminal or a notebook
-        shows what runs. It pauses before a step with a node of `stop_before`, or after one of `stop_after`.
+        With a `thread`, the run continues from the last state of that thread. It pauses before a step with a node of
+        `stop_before`, or after one of `stop_after`.
         """
         execution = self._execution
         hold = execution.new_hold(run_id)
@@ -303,14 +303,17 @@ class Engine(StoredRuns):
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
         check: bool | None = None,
+        progress: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
         """Resume a run that failed, waits, is paused or was cancelled; return the result of a completed run."""
         hold = Hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
-        return self._execution.drive(hold, opening, check)
+        given = (answer, answers, accept_changes)
+        with showing(progress) as listener:
+            opening = partial(self._execution.resumed, hold, *given, listener, stops)
+            return self._execution.drive(hold, opening, check)
 
     async def aresume(
         self,
@@ -320,14 +323,17 @@ class Engine(StoredRuns):
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
         check: bool | None = None,
+        progress: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes, stops=stops)
-        return await self._execution.adrive(hold, opening, check)
+        given = (answer, answers, accept_changes)
+        with showing(progress) as listener:
+            opening = partial(self._execution.resumed, hold, *given, listener, stops)
+            return await self._execution.adrive(hold, opening, check)
 
     def fork(
         self,
@@ -340,6 +346,7 @@ class Engine(StoredRuns):
         thread: str | None = None,
         path: str | None = None,
         check: bool | None = None,
+        progress: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
@@ -349,9 +356,10 @@ class Engine(StoredRuns):
         With a `thread`, the new run becomes its head. With `path`, start inside that run, with the inner graph.
         """
         hold = self._execution.new_hold(run_id)
-        stops = (stop_before, stop_after)
-        call, opening = self._turns.fork(thread, turn, parent, path, step, values, hold, stops)
-        return when_free(call, hold, partial(self._execution.drive, hold, opening, check))
+        with showing(progress) as listener:
+            start = (parent, path, step, values, hold, (stop_before, stop_after), listener)
+            call, opening = self._turns.fork(thread, turn, *start)
+            return when_free(call, hold, partial(self._execution.drive, hold, opening, check))
 
     async def afork(
         self,
@@ -364,15 +372,17 @@ class Engine(StoredRuns):
         thread: str | None = None,
         path: str | None = None,
         check: bool | None = None,
+        progress: bool = False,
         stop_before: Nodes = None,
         stop_after: Nodes = None,
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
-        stops = (stop_before, stop_after)
-        call, opening = self._turns.fork(thread, turn, parent, path, step, values, hold, stops)
-        return await awhen_free(call, hold, partial(self._execution.adrive, hold, opening, check))
+        with showing(progress) as listener:
+            start = (parent, path, step, values, hold, (stop_before, stop_after), listener)
+            call, opening = self._turns.fork(thread, turn, *start)
+            return await awhen_free(call, hold, partial(self._execution.adrive, hold, opening, check))
 
     def rerun(
         self,
@@ -382,6 +392,7 @@ class Engine(StoredRuns):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         check: bool | None = None,
+        progress: bool = False,
         force: Sequence[str] = (),
         stop_before: Nodes = None,
         stop_after: Nodes = None,
@@ -392,8 +403,9 @@ class Engine(StoredRuns):
         """
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force, stops)
-        return self._execution.drive(hold, opening, check)
+        with showing(progress) as listener:
+            opening = partial(self._opener.rerun, parent, values, hold, force, stops, listener)
+            return self._execution.drive(hold, opening, check)
 
     async def arerun(
         self,
@@ -403,6 +415,7 @@ class Engine(StoredRuns):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         check: bool | None = None,
+        progress: bool = False,
         force: Sequence[str] = (),
         stop_before: Nodes = None,
         stop_after: Nodes = None,
@@ -410,8 +423,9 @@ class Engine(StoredRuns):
         """`rerun` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         stops = read_stops(self.graph, stop_before, stop_after)
-        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner, force, stops)
-        return await self._execution.adrive(hold, opening, check)
+        with showing(progress) as listener:
+            opening = partial(self._opener.rerun, parent, values, hold, force, stops, listener)
+            return await self._execution.adrive(hold, opening, check)
 
     def update(
         self,

@@ -22,6 +22,7 @@ from clew.runtime.children.inner_graphs import subgraph_at
 from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
+from clew.runtime.events import Listener
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.reader import RunReader
@@ -102,6 +103,7 @@ def forked(
     values: Mapping[str, Any] | None,
     hold: Hold,
     stops: tuple[Nodes, Nodes] = (None, None),
+    listener: Listener | None = None,
     move: ThreadMove | None = None,
 ) -> Session:
     """Start a run from a step of another run, or of a child or a subgraph inside it.
@@ -114,11 +116,12 @@ def forked(
         parent, rest = child_at(opener.runs, parent, path)
     if not rest:
         read = read_stops(opener.graph, *stops)
-        return opener.forked(parent, step, values, hold.run_id, hold.owner, Registration(move), read)
+        new = (hold.run_id, hold.owner, Registration(move), read, listener)
+        return opener.forked(parent, step, values, *new)
     frame = frame_at(opener.runs, parent, rest)
     state = frame.state(step).rooted()
     graph = subgraph_at(opener.graph, frame.graph, frame.prefix, state, parent)
     inner = RunOpener(graph, opener.store, opener.settings, (*opener.listeners, *opener.observers))
     state = inner.with_values(state, values, f"fork of {path}")
     read = read_stops(graph, *stops)
-    return inner.new(state, hold.run_id, owner=hold.owner, registration=Registration(move), stops=read)
+    return inner.new(state, hold.run_id, listener, hold.owner, read, Registration(move))

@@ -262,11 +262,12 @@ class TurnCalls:
         values: Mapping[str, Any] | None,
         hold: Hold,
         stops: tuple[Nodes, Nodes],
+        listener: Listener | None = None,
     ) -> tuple[TurnCall, Callable[..., Session]]:
         """Return how to wait for the thread of a fork, and a function that opens the fork."""
         if path is None:
             read_stops(self._opener.graph, *stops)  # raises before a thread is changed
-        opening = partial(forked, self._opener, parent, path, step, values, hold, stops)
+        opening = partial(forked, self._opener, parent, path, step, values, hold, stops, listener)
         if thread is None and not options:
             return _NOT_IN_THREAD, opening
         call = read_turn(thread, options, "fork")
