@@ -386,9 +386,13 @@ def test_a_wrong_run_id_names_the_nearest(durable: bool, tmp_path: Path) -> None
                 verb("report-2042")
             assert caught.value.nearest == ("report-2024",)
             assert "report-2024" in str(caught.value)
-        with pytest.raises(UnknownRunError) as caught:
+        with pytest.raises(UnknownRunError, match=r"list runs with engine.runs\(\)") as caught:
             engine.state("zzz")
         assert caught.value.nearest == ()
+        for run_id in ("report-2024", "other"):
+            engine.delete(run_id)
+        with pytest.raises(UnknownRunError, match="the store has no runs; check the store= of the engine"):
+            engine.resume("report-2024")
 
 
 class Log(TypedDict):

@@ -268,6 +268,8 @@ class UnknownRunError(RunError, KeyError):
         message = str(self.args[0]) if self.args else ""
         if not self._run_id:
             return message
+        if not self._recent:
+            return f"{message}, and the store has no runs; check the store= of the engine"
         near = " or ".join(map(repr, self.nearest))
         return f"{message}; did you mean {near}?" if near else f"{message}; list runs with engine.runs()"
 

@@ -370,8 +370,12 @@ def test_a_label_where_there_are_none() -> None:
 )
 def test_an_unknown_run(verb: str) -> None:
     more = ["x"] if verb in ("why", "label_checkpoint") else []
+    engine = Engine(CHAIN)
+    with pytest.raises(UnknownRunError, match="run 'r' does not exist, and the store has no runs; check the"):
+        getattr(engine, verb)("r", *more)
+    engine.run({"a": 1}, run_id="another one")
     with pytest.raises(UnknownRunError, match=r"run 'r' does not exist; .*engine.runs\(\)"):
-        getattr(Engine(CHAIN), verb)("r", *more)
+        getattr(engine, verb)("r", *more)
 
 
 def test_why_names_the_change() -> None:

@@ -31,7 +31,7 @@ def moved(thread: str, head: str | None) -> str:
     return f"thread {thread!r} {now}; read its state with engine.thread({thread!r}), and try again"
 
 
-def unknown(run_id: str, recent: Iterable[Sequence[str]] = ()) -> UnknownRunError:
+def unknown(run_id: str, recent: Iterable[Sequence[str]]) -> UnknownRunError:
     """Return the error for a run that does not exist; it suggests similar ids among the rows `recent`."""
     return UnknownRunError(
         f"run {run_id!r} does not exist", run_id=str(run_id), recent=tuple(row[0] for row in recent)

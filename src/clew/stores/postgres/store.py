@@ -169,7 +169,7 @@ class PostgresStore(Store):
                 with cursor.connection.transaction():
                     for other in others:
                         if not cursor.execute(_STAYS, (key_of(other),)).fetchone():
-                            raise unknown(other)
+                            raise unknown(other, cursor.execute(RECENT))
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and thread is not None:
                         threads.move(cursor, thread, row.run_id)
