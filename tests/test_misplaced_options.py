@@ -14,7 +14,15 @@ import pandas
 import pytest
 
 from clew import END, Context, Engine, Graph, RetryPolicy, ifelse, node
-from clew.errors import DecisionError, EncodeError, GraphError, InputError, RunExistsError, RunStateError
+from clew.errors import (
+    DecisionError,
+    DefinitionError,
+    EncodeError,
+    GraphError,
+    InputError,
+    RunExistsError,
+    RunStateError,
+)
 from clew.state import encode
 
 
@@ -46,6 +54,22 @@ def test_an_option_of_another_verb_names_that_verb(option: str, place: str) -> N
     options: dict[str, Any] = {option: "x"}
     with pytest.raises(InputError, match=re.escape(place)):
         Engine(Graph([double])).run({"n": 1}, **options)
+
+
+@pytest.mark.parametrize(
+    "option, place",
+    [
+        ("progress", "engine.run(values, progress=...)"),
+        ("thread", "engine.run(values, thread=...)"),
+        ("rescue", "@node(rescue=...)"),
+        ("retry", "@node(retry=...)"),
+    ],
+)
+def test_an_option_of_a_run_or_a_node_is_not_one_of_the_engine(option: str, place: str) -> None:
+    options: dict[str, Any] = {option: True}
+    with pytest.raises(DefinitionError, match=re.escape(f"no option '{option}'; it belongs to")) as raised:
+        Engine(Graph([double]), **options)
+    assert place in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -76,3 +76,18 @@ def test_json_keeps_every_item(folder: Folder) -> None:
 )
 def test_items_are_short(items: list[str], text: str) -> None:
     assert items_text(items) == text
+
+
+def test_a_run_at_work_is_not_called_lost(folder: Folder) -> None:
+    """The other case is in tests/foreign: a killed process."""
+    told: list[str] = []
+
+    @node(output="b")
+    def look(a: int) -> int:
+        told.extend(folder.clew(*words).stdout for words in (("runs",), ("show", "r")))
+        return a
+
+    with Engine(Graph([look]), store=str(folder.path / "clew.db")) as engine:
+        engine.run({"a": 1}, run_id="r")
+    assert all("running" in text and "is gone" not in text for text in told)
+    assert len(told) == 2

@@ -34,7 +34,7 @@ def load(file):
     return [{"file": file, "amount": json.loads(Path(file).read_text())["amount"]}]
 
 
-@node(output="report", after="load")
+@node(output="report")
 def report(rows):
     bad = [row["file"] for row in rows if "error" in row]
     return {"files": len(rows), "total": sum(row.get("amount", 0) for row in rows), "bad": bad}

@@ -100,6 +100,15 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "durability": get_args(Durability),
 }
 
+_ELSEWHERE = {
+    **{
+        name: f"a run: engine.run(values, {name}=...)"
+        for name in ("run_id", "thread", "attributes", "progress", "stop_before", "stop_after")
+    },
+    **{name: f"a node: @node({name}=...)" for name in ("retry", "rescue", "cache", "timeout", "after")},
+}
+"""Options of runs and nodes that people give to an engine."""
+
 _INSTEAD = {  # executors that pickle what they run
     "ProcessPoolExecutor": "processes()",
     "Client": "dask(client)",
@@ -116,6 +125,8 @@ def read_settings(options: Mapping[str, Any], store: Store) -> Settings:
         return DEFAULTS
     for name, value in options.items():
         if name not in Settings.__struct_fields__:
+            if name in _ELSEWHERE:
+                raise DefinitionError(f"the engine has no option {name!r}; it belongs to {_ELSEWHERE[name]}")
             raise DefinitionError(
                 f"the engine has no option {name!r}; {nearest(name, Settings.__struct_fields__)} "
                 f"(if you pass options, pass values as one mapping)"

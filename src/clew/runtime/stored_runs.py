@@ -10,7 +10,7 @@ from clew.engine.next_items import next_items
 from clew.engine.options import Status
 from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError, StoreError
-from clew.graph.names import is_text, nearest
+from clew.graph.names import is_text, nearest, similar
 from clew.runtime.children.inside import child_at, frame_at
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listeners
@@ -224,7 +224,12 @@ class StoredRuns:
         """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""
         if node is not None and not isinstance(node, str):
             raise InputError(f"node: expected the name of a node or None, got {node!r}")
-        return self.store.clear_cache(node)
+        cleared = self.store.clear_cache(node)
+        if not cleared and node is not None and self._opener.has_graph:
+            nodes = self._opener.graph.nodes
+            if node not in nodes and (meant := similar(node, nodes)):
+                raise InputError(f"no results of a node {node!r} are cached; did you mean {meant!r}?")
+        return cleared
 
     def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
         """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""

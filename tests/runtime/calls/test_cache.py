@@ -463,6 +463,9 @@ def test_results_are_cleared(open_store: Callable[[], Any]) -> None:
     assert (len(calls), engine.clear_cache(), engine.clear_cache()) == (2, 2, 0)
     with pytest.raises(InputError):
         engine.clear_cache(1)
+    with pytest.raises(InputError, match="did you mean 'work'"):
+        engine.clear_cache("wrok")
+    assert engine.clear_cache("a node of another graph") == 0
 
 
 @both

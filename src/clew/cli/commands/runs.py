@@ -8,7 +8,7 @@ import typer
 
 from clew import Engine
 from clew.cli.options import JsonOption, StoreOption, store_at
-from clew.cli.output import fitted, local_time, note, say, say_json, say_table
+from clew.cli.output import command, fitted, local_time, note, say, say_json, say_table
 from clew.cli.selection import selecting
 from clew.errors import StoreCorruptError
 from clew.runtime.log.run_rows import opened_row
@@ -49,6 +49,7 @@ def runs(
         page = Engine(store=opened).runs(limit=limit, cursor=cursor, **given)
         found = [row_json(opened, row) for row in page]
         times = [local_time(row.updated) for row in page]
+        lost = [lost_remark(opened, row) for row in page]
     if page.cursor is not None:
         note(f"there are older runs; list them with --cursor {page.cursor}")
     if as_json:
@@ -71,12 +72,21 @@ def runs(
                     str(row["steps"]),
                     time,
                     row["target"] or row["graph"],
-                    _remark(row),
+                    remark or _remark(row),
                 )
-                for row, time in zip(found, times)
+                for row, time, remark in zip(found, times, lost)
             ],
         )
     return 0
+
+
+def lost_remark(store: Store, row: RunRow) -> str:
+    """Return what to do about a run whose process is gone, or an empty text."""
+    if row.status != "running" or row.child_of is not None:
+        return ""
+    owner = store.owner(row.run_id)
+    is_lost = owner is None or not owner.holds
+    return f"its process is gone; continue it with: {command('resume', row.run_id)}" if is_lost else ""
 
 
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:

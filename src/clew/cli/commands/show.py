@@ -9,7 +9,7 @@ import typer
 
 from clew import Checkpoint, Engine
 from clew.cli.commands.fork import step_of
-from clew.cli.commands.runs import row_json
+from clew.cli.commands.runs import lost_remark, row_json
 from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
 from clew.cli.run_output import say_failures
@@ -63,6 +63,8 @@ def show(
         of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
         say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
+        if remark := lost_remark(opened, row):
+            say_line(remark)
         say_table(_TITLES, _collected(chain))
         failures = opened_row(row).failures
         say_failures(failures)
