@@ -135,7 +135,7 @@ def test_what_cannot_be_replayed_fails_with_the_reason(one_test: pytest.Pytester
 @pytest.mark.parametrize(
     "call, told",
     [
-        ("'none.db'", "store 'none.db' does not exist*"),
+        ("'none.db'", "store 'none.db' does not exist in *; use Path(__file__).with_name('recorded.db')"),
         ("'recorded.db', runs=['friday']", "run 'friday' does not exist*"),
         ("__import__('clew').SQLiteStore('new.db')", "*has no runs to replay"),
     ],
@@ -145,6 +145,7 @@ def test_nothing_to_replay_is_a_failure(recorded: pytest.Pytester, call: str, to
     result = run(recorded)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([told])
+    result.stdout.no_fnmatch_line("During handling of the above exception*")
 
 
 def test_it_is_there_once_clew_is_installed(one_test: pytest.Pytester) -> None:

@@ -208,7 +208,7 @@ ENGINES: list[Row] = [
     ("Engine", "import_string", lambda v: Engine(GRAPH, import_string=v), (*NO_TEXT, "shop")),
     ("Engine", "lease", lambda v: Engine(GRAPH, lease=v), NO_SECONDS),
     ("Engine", "import_string", lambda v: Engine(GRAPH, import_string=v), NO_TEXT),
-    ("Engine", "clock", lambda v: Engine(GRAPH, clock=v), (5, "x", None, OBJECT)),
+    ("Engine", "clock", lambda v: Engine(GRAPH, clock=v), (5, "x", None, OBJECT, VirtualClock)),
     ("Engine", "nope", lambda v: Engine(GRAPH, nope=v), (1,)),
     ("run", "values", lambda v: Engine(GRAPH).run(v), NO_MAPPING),
     ("run", "value|give it to the run", lambda v: Engine(GRAPH).run(v), ({5: 1}, {"nope": 1}, {})),

@@ -67,18 +67,22 @@ def _replay(
         raise TypeError(
             f"clew_replay: expected a store as the first argument, got {store!r}; write clew_replay(store, graph=...)"
         )
+    if isinstance(store, (str, os.PathLike)) and "://" not in os.fspath(store) and not os.path.isfile(store):
+        what = f"store {os.fspath(store)!r} does not exist in {os.getcwd()}"
+        pytest.fail(printable(f"{what}; use Path(__file__).with_name('recorded.db')"), pytrace=False)
     opened: Store | None = None
+    problem = ""
     try:
         if isinstance(store, (str, os.PathLike)):
-            store = opened = open_store(store, create=False)
+            store = opened = open_store(store)
         found = list(replays(store, graph, runs, strict=False))
     except ClewError as error:
-        pytest.fail(printable(str(error)), pytrace=False)
+        problem = str(error)
     finally:
         if opened is not None:
             opened.close()
-    if not found:
-        pytest.fail(printable(f"{store!r} has no runs to replay"), pytrace=False)
+    if problem or not found:
+        pytest.fail(printable(problem or f"{store!r} has no runs to replay"), pytrace=False)
     bad = [verdict for verdict in found if not verdict.ok]
     if bad:
         report = printable("\n\n".join(map(str, bad)))

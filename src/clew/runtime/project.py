@@ -73,5 +73,5 @@ def _missing(row: RunRow, listed: tuple[str, ...]) -> str:
     name = repr(row.target) if row.target else "MODULE:GRAPH"
     return (
         f"run {row.run_id!r} {made}, and Clew imports only graphs in {LIST}, which {known}; if you trust the graph, "
-        f"pass --graph {name} or add it to the list"
+        f"pass --graph {name} (in Python: graph=), or add it to the list"
     )

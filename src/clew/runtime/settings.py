@@ -154,7 +154,7 @@ def read_settings(options: Mapping[str, Any], store: Store) -> Settings:
             raise DefinitionError(f"{name} must be True or False, got {value!r}")
         if name == "import_string" and not (isinstance(value, str) and (not value or ":" in value)):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
-        if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):
+        if name == "clock" and not _is_clock(value):
             raise DefinitionError(
                 f"clock must have time(), monotonic() and advance(), like VirtualClock(); got {value!r}"
             )
@@ -193,6 +193,10 @@ def store_of(store: Any) -> Store:
 
         return open_store(store)
     raise DefinitionError(f"store must be a store, a file path or a postgresql:// URL, got {store!r}")
+
+
+def _is_clock(value: Any) -> bool:
+    return not isinstance(value, type) and all(callable(getattr(value, verb, None)) for verb in _CLOCK)
 
 
 def _is_positive(value: Any) -> bool:
