@@ -3,18 +3,19 @@
 A process that executes a run may release it, because it waits for an answer, while another one sends that answer. If
 the run is in a queue, the store makes it due. Otherwise nobody else would read the answer, so the process looks at the
 inbox once more after the release, and continues the run. A sender looks at the owner after it has sent
-(``clew.runtime.messages``), so one of the two always notices.
+(``clew.runtime.messages``), so one of the two always notices. Who listens to the run also hears of its continuation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.errors import ClewError, RunOwnedError, RunStateError
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.inbox import ANSWER
-from clew.runtime.events import Listener
+from clew.runtime.events import Listener, Listeners
 from clew.runtime.inspection import read_result
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult
@@ -32,6 +33,7 @@ class AnswerReader(Protocol):
     def elsewhere(self) -> OffLoop | None: ...
     def drive_once(self, hold: Hold, opening: Any) -> RunResult: ...
     async def adrive_once(self, hold: Hold, opening: Any) -> RunResult: ...
+    def steps_of(self, session: Session) -> Generator[None, None, RunResult]: ...
     def resumed(
         self, hold: Hold, answer: Any, answers: None, accept_changes: bool, listener: Listener | None
     ) -> Session | RunResult: ...
@@ -49,6 +51,20 @@ async def aread_late_answers(execution: AnswerReader, hold: Hold, result: RunRes
     off_loop, look = execution.elsewhere(), partial(_is_answered, execution.opener, hold)
     while result.status == "waiting" and (look() if off_loop is None else await off_loop.submit(look)):
         result = await execution.adrive_once(hold, partial(_resumed, execution, hold))
+    return result
+
+
+def steps_with_late_answers(
+    execution: AnswerReader, hold: Hold, session: Session
+) -> Generator[None, None, RunResult]:
+    """`RunExecution.steps_of`, and those of a run that waits, as long as its inbox has answers."""
+    result = yield from execution.steps_of(session)
+    while result.status == "waiting" and _is_answered(execution.opener, hold):
+        opened = _resumed(execution, hold)
+        if isinstance(opened, RunResult):
+            return opened
+        hold.session = opened
+        result = yield from execution.steps_of(opened)
     return result
 
 
@@ -70,8 +86,13 @@ def _is_answered(opener: RunOpener, hold: Hold) -> bool:
 
 def _resumed(execution: AnswerReader, hold: Hold) -> Session | RunResult:
     """Resume a run with its answers; return its result if another process does, or if none of them fits."""
-    heard_by = None if hold.session is None else hold.session.heard_by
+    last = hold.session
+    heard = () if last is None or last.listeners is None else last.listeners
+    others = [each for each in heard if each not in execution.opener.listeners]
     try:
-        return execution.resumed(hold, NO_ANSWER, None, False, heard_by)
+        opened = execution.resumed(hold, NO_ANSWER, None, False, Listeners(others).send if others else None)
     except (RunOwnedError, RunStateError):
         return read_result(execution.opener, hold.run_id)
+    if last is not None and not isinstance(opened, RunResult):
+        opened.heard_by = last.heard_by
+    return opened

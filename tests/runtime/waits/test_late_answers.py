@@ -28,7 +28,13 @@ def ship(order: str, approved: bool) -> str:
     return f"{order}: {approved}"
 
 
+@node(output="done")
+async def ship_later(order: str, approved: bool) -> str:
+    return f"{order}: {approved}"
+
+
 GRAPH = Graph([approve, ship], name="late")
+ASYNC = Graph([approve, ship_later], name="late")
 
 
 def before_the_release(store: Any, monkeypatch: pytest.MonkeyPatch, do: Callable[[], Any]) -> None:
@@ -57,6 +63,27 @@ def test_an_answer_that_comes_before_the_release_is_read(
         result = engine.start({"order": "o"}, run_id="r").result(60)
     assert (result.status, result["done"]) == ("completed", "o: True")
     assert store.inbox("r") == []
+    engine.close()
+    other.close()
+
+
+@pytest.mark.parametrize("how", ["stream", "astream", "thread"])
+def test_a_stream_goes_on_with_an_answer_that_comes_before_the_release(
+    store: Store, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    graph = ASYNC if how == "thread" else GRAPH
+    engine, other = Engine(graph, store=store), Engine(store=store)
+    before_the_release(store, monkeypatch, lambda: other.answer("r", True))
+
+    async def streamed() -> list[Any]:
+        return [event async for event in engine.astream({"order": "o"}, run_id="r")]
+
+    events = asyncio.run(streamed()) if how == "astream" else list(engine.stream({"order": "o"}, run_id="r"))
+    kinds = [event.kind for event in events]
+    assert kinds.count("step_committed") == 2
+    assert [event.status for event in events if event.kind == "run_finished"] == ["waiting", "completed"]
+    assert list(engine.handle("r").events(after=events[-1].cursor)) == []
+    assert (engine.result("r")["done"], store.inbox("r")) == ("o: True", [])
     engine.close()
     other.close()
 

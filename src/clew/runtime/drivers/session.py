@@ -106,7 +106,7 @@ class Session(StoppingHost):
         self.fence, self.owner = fence, owner  # the owner is the token of the claim
         self.created = created  # when the run was created, in seconds since the epoch
         self._resumption = resumption  # None if the run is new
-        self._listeners = listeners
+        self.listeners = listeners
         self._recorder: Recorder | None = None
         self._left: frozenset[tuple[Item, int]] = frozenset()  # attempts whose values are discarded
         self._lock = threading.Lock()
@@ -409,12 +409,12 @@ class Session(StoppingHost):
 
     def listen(self, listener: Listener) -> None:
         """Add a listener, from any thread. If the session had none, it gets only events that nodes send."""
-        self._listeners = Listeners((*(self._listeners or ()), listener))
+        self.listeners = Listeners((*(self.listeners or ()), listener))
 
     def send_event(self, kind: Any, item: Item, **data: Any) -> None:
         """Send an event of a running node to the listeners, from any thread."""
         publishes = kind == "emitted" and self.settings.publish and item.live
-        if publishes or self._listeners:
+        if publishes or self.listeners:
             about = {"node": item.node.name, **data}
             event = Event(kind, self.run_id, item.step, item.path, self.clock.time(), about)
             self.relay(event, publishes=publishes)
@@ -429,7 +429,7 @@ class Session(StoppingHost):
             self.wake_driver()
 
     def _append(self, event: Event) -> None:
-        if self._listeners:
+        if self.listeners:
             with self._lock:
                 self._new_events = self._new_events or []
                 self._new_events.append(event)
@@ -473,7 +473,7 @@ class Session(StoppingHost):
             self.writer.write(records)
         if self.observed is not None and (records or failed):
             self.observed.write([*failed, *records])
-        if self._listeners:
+        if self.listeners:
             now = self.clock.time()
             with self._lock:
                 new_events, self._new_events = self._new_events or (), None
@@ -484,17 +484,17 @@ class Session(StoppingHost):
 
     def send_events(self) -> None:
         """Send the events whose records are now in the store."""
-        if listeners := self._listeners:
+        if listeners := self.listeners:
             unsent, self._unsent = self._unsent, ()
             for event in unsent:
                 listeners.send(event)
 
     def announce(self, kind: Any, step: int, now: float | None = None, **data: Any) -> None:
         """Send an event about the run as a whole."""
-        assert self._listeners is not None
+        assert self.listeners is not None
         now = self.clock.time() if now is None else now
-        self._listeners.send(Event(kind, self.run_id, step, "", now, data))
+        self.listeners.send(Event(kind, self.run_id, step, "", now, data))
 
     @property
     def listening(self) -> bool:
-        return bool(self._listeners)
+        return bool(self.listeners)

@@ -21,6 +21,7 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
 from clew.runtime.handles.event_position import CursorTags
+from clew.runtime.late_answers import aread_late_answers, steps_with_late_answers
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult
 from clew.runtime.turns.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
@@ -125,14 +126,15 @@ class RunStreams:
 
                 return streams.start(
                     streams.from_thread(
-                        lambda: asyncio.run(execution.adrive_session(session)),
+                        lambda: asyncio.run(_adrive(execution, hold, session)),
                         events,
                         lambda: execution.stop(session),
                         free,
                         check,
                     )
                 )
-            return streams.start(streams.from_driver(execution.steps_of(session), events, free, check))
+            steps = steps_with_late_answers(execution, hold, session)
+            return streams.start(streams.from_driver(steps, events, free, check))
         except BaseException as error:
             free(error)
             raise
@@ -162,3 +164,8 @@ class RunStreams:
                 yield event
         finally:
             await events.aclose()  # a closed stream has cancelled its run
+
+
+async def _adrive(execution: RunExecution, hold: Hold, session: Session) -> RunResult:
+    result = await execution.adrive_session(session)
+    return await aread_late_answers(execution, hold, result)
