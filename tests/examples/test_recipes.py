@@ -55,3 +55,9 @@ def test_a_page_shows_the_files_of_its_recipe(page: Path) -> None:
     shown = {block.file: block.code for block in read_blocks(text) if block.file}
     for name, code in shown.items():
         assert (folder / name).read_text("utf-8") == code, name
+
+
+def test_the_readme_of_the_project_links_every_page() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    pages = [*PAGES, *(ROOT / f"docs/how-to/{name}.md" for name in ("notebooks", "changing-code"))]
+    assert [page.name for page in pages if f"({page.relative_to(ROOT).as_posix()})" not in readme] == []
