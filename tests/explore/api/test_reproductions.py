@@ -45,6 +45,12 @@ class Client:
     def __init__(self, app: Any) -> None:
         self.transport = in_process(app)
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.transport.close()
+
     def request(
         self,
         method: str,
@@ -105,15 +111,14 @@ PLANTED = [
 ]
 
 
-def run_tests(source: str, app: Any, path: Path) -> list[bool]:
-    """Run each test of a module on its own; return whether it passed."""
+def run_tests(source: str, client: Any, path: Path) -> list[bool]:
+    """Run each test of a module; return whether it passed."""
     names: dict[str, Any] = {}
     exec(compile(source, "test_found.py", "exec"), names)
     passed = []
     for name, test in list(names.items()):
         if not name.startswith("test_"):
             continue
-        client = Client(app)
         fixtures: dict[str, Any] = {"client": client, "rows": lambda: stored_rows(path)}
         wanted = test.__code__.co_varnames[: test.__code__.co_argcount]
         try:
@@ -121,8 +126,6 @@ def run_tests(source: str, app: Any, path: Path) -> list[bool]:
             passed.append(True)
         except AssertionError:
             passed.append(False)
-        finally:
-            client.transport.close()
     return passed
 
 
@@ -135,8 +138,8 @@ def test_scripts_show_a_violation_on_a_fresh_service_and_pass_on_the_correct_one
     for number, each in enumerate(result.reproductions):
         for correct in (False, True):
             fresh = tmp_path / f"{number} {correct}.db"
-            app = planted.app(fresh, correct=correct)
-            assert run_tests(each.pytest(), app, fresh) == [correct], each.pytest()
+            with Client(planted.app(fresh, correct=correct)) as client:
+                assert run_tests(each.pytest(), client, fresh) == [correct], each.pytest()
     if not TOOLS:
         return
     scripts = [each for each in result.save_reproductions(tmp_path / "scripts") if each.suffix == ".sh"]
@@ -193,7 +196,8 @@ def test_the_module_of_tests_can_be_imported(tmp_path: Path) -> None:
     source = files[0].read_text("utf-8")
     ast.parse(source)
     fresh = tmp_path / "fresh.db"
-    assert run_tests(source, blog(str(fresh)), fresh) == [True, True]
+    with Client(blog(str(fresh))) as client:
+        assert run_tests(source, client, fresh) == [True, True]
 
 
 @pytest.mark.posix

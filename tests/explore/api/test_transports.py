@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import socket
-import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -80,54 +78,6 @@ def test_a_running_service_is_explored_at_its_address(served: tuple[str, str]) -
     result = explore_api(url=url, systems=path, max_requests=600, settle=0, progress=False)
     assert [each.name for each in result.violations] == ["deleted, but still there: DELETE /items/{id}"]
     assert any("not guarded" in note for note in result.service.notes)
-
-
-class LateCommit:
-    """The body of a response. What the request writes is committed after the response was sent."""
-
-    def __init__(self, app: Any, environ: dict[str, Any], start_response: Any) -> None:
-        self.environ = {**environ, "wsgi.input": io.BytesIO(_read(environ))}
-        self.app = app
-        method = environ["REQUEST_METHOD"]
-        self.late = method == "DELETE" and environ["known"](environ["PATH_INFO"])
-        if self.late:
-            start_response("204 X", [("Content-Length", "0")])
-            self.body: Iterable[bytes] = [b""]
-        else:
-            self.body = list(app(self.environ, start_response))
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.body)
-
-    def close(self) -> None:
-        if self.late:
-            threading.Event().wait(0.02)
-            list(self.app(self.environ, lambda *_: None))
-
-
-def _read(environ: dict[str, Any]) -> bytes:
-    return environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-
-
-def test_a_service_that_commits_after_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.explore.api.explorer.LONGEST_LAG", 120.0)  # on a busy machine
-    path = str(tmp_path / "items.db")
-    app = items(path)
-
-    def known(place: str) -> bool:
-        connection = sqlite3.connect(path)
-        number = place.rsplit("/", 1)[-1]
-        found = connection.execute("SELECT 1 FROM items WHERE CAST(id AS TEXT) = ?", (number,)).fetchone()
-        connection.close()
-        return found is not None
-
-    def late(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        return LateCommit(app, {**environ, "known": known}, start_response)
-
-    with running(late) as url:
-        result = explore_api(url=url, systems=path, max_requests=600, settle=0, progress=False)
-    assert result.violations == []
-    assert any("commits" in note for note in result.service.notes)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ import msgspec
 
 from clew.explore.api.calls import Call
 from clew.explore.api.checks import ACCEPTED, FAILED, RATE_LIMITED
+from clew.explore.api.late_writes import Lateness
 from clew.explore.api.logins import signs_out
 from clew.explore.api.messages import NOT_JSON, HttpResponse
 from clew.explore.api.resources import MADE, new_resource, scalars
@@ -53,7 +54,7 @@ class CalibrationResult(msgspec.Struct):
     writes: int = 0  # accepted writes
     shown: int = 0  # accepted writes that changed a system
     calls: int = 0
-    lag: float = 0.0  # seconds after which a write showed that had been answered
+    late: dict[str, Lateness] = {}  # operations whose writes showed after they were answered
 
 
 class _Seen(msgspec.Struct):
@@ -104,7 +105,7 @@ class Calibration:
             self._second(wave)
             self._world.release(wave.here)
         self.result.shift = dict(self._sender.table.shift)
-        self.result.lag = self._sender.seen_lag
+        self.result.late = dict(self._sender.late.seen)
         return self.result
 
     def _offered(self) -> list[Call]:

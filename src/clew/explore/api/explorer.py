@@ -43,7 +43,6 @@ from clew.stores.factory import open_table
 CALIBRATION_SHARE = 0.15
 EXPLORATION_SHARE = 0.95  # of what calibration left; the rest is for the scripts
 SETTLE = 1.1  # seconds between two calibrations of a call, so that times in seconds differ
-LONGEST_LAG = 0.5  # seconds in which a write must show after it was answered
 _RESULT = "calibration"
 
 
@@ -118,7 +117,7 @@ def explore_api(
         table.skipped = set(skip)
         exploration = _Exploration(Sender(transport, table, HTTPSession(), found), store, name, progress)
         exploration.limit(within, max_requests)
-        exploration.sender.lag = 0.0 if url is None else LONGEST_LAG
+        exploration.sender.late.is_active = url is not None
         calibrated = exploration.calibrate(settle)
         _refuse(calibrated, exploration.sender, allow_stale)
         result, scripts = exploration.explore()
@@ -163,8 +162,7 @@ class _Exploration:
         sender.table.seeds.update(known.seeds)
         sender.table.independent.update(known.independent)
         sender.identities = known.identities
-        sender.lag = LONGEST_LAG if known.lag else 0.0
-        sender.seen_lag = known.lag
+        sender.late.seen.update(known.late)
         self._names.forget()
         return known
 
@@ -247,7 +245,7 @@ class _Exploration:
                 self.sender.traffic.log = []
                 for step in violation.path:
                     world.act(result.graph.actions[step.action_name])
-                found.append(reproduction_of(violation, self.sender.traffic.log))
+                found.append(reproduction_of(violation, self.sender.traffic.log, self.sender.late.pause))
                 world.rollback(start)
                 self.sender.forget_logins()
         finally:
@@ -334,9 +332,12 @@ def _notes(sender: Sender, guard: BlockedConnections | None) -> list[str]:
         notes.append("the service runs in another process: its outgoing connections are not guarded")
     elif unguarded_libraries():
         notes.append(f"connections in native code are not guarded: {', '.join(unguarded_libraries())}")
-    if sender.seen_lag:
+    late = sender.late.seen
+    if late:
+        longest = max(each.seconds for each in late.values())
         notes.append(
-            f"the service answers before it commits: writes showed up to {sender.seen_lag * 1000:.0f} ms later"
+            f"the service answers before it commits: writes of {', '.join(sorted(late))} "
+            f"showed up to {longest * 1000:.0f} ms later"
         )
     if not sender.systems:
         notes.append("no systems: nothing is rolled back")

@@ -61,10 +61,12 @@ def _created(sender: Sender, world: World, maker: str, resource: Resource, actor
     call = Call(maker, args, number=NUMBER, actor=actor)
     request = sender.builder.build(call, made, sender.credentials_of(world, actor))
     before = sender.snapshot()
-    if sender.send(request, "follow-up").status >= ACCEPTED:
+    response = sender.send(request, "follow-up")
+    if response.status >= ACCEPTED:
         return None
+    after = sender.after(sender.document.by_name[maker], before, response)
     found: Values = {}
-    for system, table, row in new_rows(before, sender.snapshot(), sender.schemas):
+    for system, table, row in new_rows(before, after, sender.schemas):
         for column, value in row.items():
             found.setdefault((system, table, column), []).append(str(value))
     return {column: sorted(values) for column, values in found.items()}

@@ -4,6 +4,9 @@ A script has every request of the path: logins, calls and follow-ups. Ids and to
 are taken from that response again, so the script works on another database. A violation that only the database shows
 (a rejected request that was written) uses the fixture `rows`, which returns what the database holds; a shell script
 uses the command in the variable `ROWS`, which prints it.
+
+A running service may commit after it answers, so a shell script pauses after each accepted write. So does a pytest
+function if the service was explored at an address; a test client waits by itself.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ from urllib.parse import urlencode
 import msgspec
 
 from clew.explore.api.checks import ACCEPTED, names_in
+from clew.explore.api.late_writes import SCRIPT_PAUSE
 from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse
 from clew.explore.api.sending import SentRequest
 from clew.explore.model.violations import Violation
 
 _SHORTEST = 4  # characters of a text that may be a reference to an earlier response
 _HEADERS = ("Content-Type", "Accept")
+_READS = ("get", "head", "options")
 
 
 class Reproduction(msgspec.Struct, frozen=True):
@@ -32,6 +37,7 @@ class Reproduction(msgspec.Struct, frozen=True):
     name: str
     message: str
     requests: tuple[SentRequest, ...]
+    pause: float = 0.0  # seconds after an accepted write, if the service was explored at an address
 
     @property
     def check(self) -> str:
@@ -52,14 +58,23 @@ class Reproduction(msgspec.Struct, frozen=True):
         return _curl(self)
 
 
-def reproduction_of(violation: Violation, log: Sequence[SentRequest]) -> Reproduction:
+def reproduction_of(violation: Violation, log: Sequence[SentRequest], pause: float = 0.0) -> Reproduction:
     """Return the reproduction of a violation from the requests of its path.
 
-    Follow-ups of earlier steps were undone, so the script leaves them out.
+    Follow-ups of earlier steps were undone, so the script leaves them out. Of a repeated one the last counts.
     """
     last = max((n for n, each in enumerate(log) if each.purpose == "call"), default=0)
-    kept = [each for n, each in enumerate(log) if each.purpose != "follow-up" or n > last]
-    return Reproduction(violation.name, violation.message, tuple(kept))
+    kept = [
+        each
+        for n, each in enumerate(log)
+        if each.purpose != "follow-up"
+        or (n > last and not (each.request.method == "get" and _is_repeated(log, n)))
+    ]
+    return Reproduction(violation.name, violation.message, tuple(kept), pause)
+
+
+def _is_repeated(log: Sequence[SentRequest], number: int) -> bool:
+    return number + 1 < len(log) and log[number + 1].request == log[number].request
 
 
 # What a script expects of the last call: a Python expression and the statuses that a fixed service answers with.
@@ -122,6 +137,13 @@ def _shown(found: Reproduction) -> int:
         missing = [n for n, each in enumerate(sent) if each.response.status == 404]
         return missing[-1] if missing else len(sent) - 1
     return _last_call(found)
+
+
+def _pauses_after(found: Reproduction, number: int) -> bool:
+    """Return whether a script pauses after a request: it wrote, and something is read later."""
+    each = found.requests[number]
+    is_write = each.request.method not in _READS and each.response.status < ACCEPTED
+    return is_write and (number < _shown(found) or _by_rows(found) is not None)
 
 
 def _wrong_names(found: Reproduction) -> list[str]:
@@ -258,6 +280,8 @@ def _pytest(found: Reproduction) -> str:
         f"def {found.function_name}(client{', rows' if rows else ''}):",
         f"    # {' '.join(found.message.split())}",
     ]
+    if found.pause:
+        lines.append("    from time import sleep  # the service may commit after it answers\n")
     for number, each in enumerate(found.requests[: shown + 1]):
         request = each.request
         parts = [repr(request.method.upper()), _python_text(references.in_path(request.path))]
@@ -274,6 +298,8 @@ def _pytest(found: Reproduction) -> str:
         if number == shown and rows:
             lines.append("    before = rows()")
         lines.append(f"    r{number} = client.request({', '.join(parts)})  # answered {each.response.status}")
+        if found.pause and _pauses_after(found, number):
+            lines.append(f"    sleep({found.pause:g})")
         references.learn(number, each.response)
     return "\n".join([*lines, f"    assert {_asserted(found, f'r{shown}')}"]) + "\n"
 
@@ -302,12 +328,17 @@ def _curl(found: Reproduction) -> str:
         "DIR=$(mktemp -d)",
         "trap 'rm -rf \"$DIR\"' EXIT",
     ]
+    if any(_pauses_after(found, number) for number in range(shown + 1)):
+        pause = max(found.pause, SCRIPT_PAUSE)
+        lines.append(f'PAUSE="${{PAUSE:-{pause:g}}}"  # seconds: the service may commit after it answers')
     if rows:
         lines.append(': "${ROWS:?must be a command that prints what the database holds}"')
     for number, each in enumerate(found.requests[: shown + 1]):
         if number == shown and rows:
             lines.append('BEFORE=$(eval "$ROWS")')
         lines.append(_curl_line(number, each, references, last=number == shown))
+        if _pauses_after(found, number):
+            lines.append('sleep "$PAUSE"')
         references.learn(number, each.response)
     return "\n".join([*lines, *_curl_verdict(found)]) + "\n"
 

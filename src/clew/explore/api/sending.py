@@ -5,14 +5,11 @@
 - Other credentials are part of the session, which is rolled back. A call whose actor has not signed in signs it up and
   in first, as a part of the same step.
 - A probe learns nothing: the search undoes it.
-- A running service may commit after it has answered (FastAPI does so at the end of a dependency). An accepted write
-  that shows nothing is therefore observed again for a while (`lag`), if calibration saw that. A repeated write, which
-  should show nothing, is observed for a few times the longest delay that was seen.
+- A running service may write after it has answered: `late_writes`.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +21,7 @@ from clew.explore.api.calls import Call, CallTable, references_of
 from clew.explore.api.checks import ACCEPTED, RATE_LIMITED, Exchange
 from clew.explore.api.document import Operation
 from clew.explore.api.follow_ups import FollowUps
+from clew.explore.api.late_writes import LateWrites
 from clew.explore.api.logins import Actor
 from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse, Transport
 from clew.explore.api.ownership import is_owned
@@ -48,8 +46,6 @@ from clew.explore.model.world import World
 from clew.explore.systems.http.session import ActorCredentials, HTTPSession
 
 LOGINS = "logins"
-PAUSE = 0.003  # seconds between two observations
-LAGS = 4  # times the longest delay that was seen
 
 
 class SentRequest(msgspec.Struct, frozen=True):
@@ -101,12 +97,13 @@ class Sender:
         self.volatile: set[Column] = set()
         self.traffic = Traffic()
         self.builder = RequestBuilder(table)
-        self.follow_ups = FollowUps(table, lambda request: self.send(request, "follow-up"), self._compared)
+        self.late = LateWrites(self.snapshot)
+        self.follow_ups = FollowUps(
+            table, lambda request: self.send(request, "follow-up"), self._compared, self.late
+        )
         self._stateless: dict[str, ActorCredentials] = {}
         self.signed_in = SignedInStates()
         self._names: dict[str, frozenset[str]] = {}
-        self.lag = 0.0  # seconds for which an accepted write that shows nothing is observed again
-        self.seen_lag = 0.0  # the longest time after which a write showed
         self.calls: dict[str, Call] = {}  # that were offered, by name
         self.identities: list[str] = []  # reads that answer who the actor is
         self.owned: dict[str, bool] = {}  # by the operation that creates a resource
@@ -130,19 +127,13 @@ class Sender:
         """Observe the systems that are rolled back."""
         return observe(self.systems, self.systems)
 
-    def _after(self, before: Snapshot, response: HttpResponse, *, again: bool = False) -> Snapshot:
-        """Observe the systems after a write; wait a while for one that was accepted and does not show yet."""
-        after = self.snapshot()
-        if not self.lag or response.status >= ACCEPTED:
-            return after
-        began = time.monotonic()
-        limit = min(self.lag, LAGS * self.seen_lag) if again else self.lag
-        while same(before, after) and time.monotonic() < began + limit:
-            time.sleep(PAUSE)
-            after = self.snapshot()
-            if not same(before, after):
-                self.seen_lag = max(self.seen_lag, time.monotonic() - began)
-        return after
+    def after(
+        self, operation: Operation, before: Snapshot, response: HttpResponse, **expected: bool
+    ) -> Snapshot:
+        """Observe the systems after a request, also what an accepted write shows late."""
+        if not operation.writes or response.status >= ACCEPTED:
+            return self.snapshot()
+        return self.late.after(operation.name, before, **expected)
 
     def perform(self, world: World, call: Call) -> list[Finding]:
         """Perform a call, and return what it shows."""
@@ -155,7 +146,8 @@ class Sender:
         request = self.builder.build(call, made, credentials)
         before = self.snapshot()
         response = self.send(request, "call")
-        after = self._after(before, response) if operation.writes else self.snapshot()
+        should_show = self._should_show(call, operation, made)
+        after = self.after(operation, before, response, should_show=should_show)
         self.traffic.count(operation, response)
         self.last = (call, request, response)
         changed = changes(before, after, self.schemas)
@@ -168,8 +160,16 @@ class Sender:
         if not call.probe:
             self._learn(world, call, operation, request, response, before, after)
         if operation.writes and call.role in ("main", "variant", "again"):
-            found += self._follow_up(world, operation, request, response, call)
+            done = not same(before, after) or (should_show and bool(self.systems))
+            found += self._follow_up(world, operation, request, response, call, done)
         return found
+
+    def _should_show(self, call: Call, operation: Operation, made: Made) -> bool:
+        """Return whether a call deletes something that is there."""
+        if operation.method != "delete" or call.role != "main" or call.last is None:
+            return False
+        resource = self.table.resource(call.last, made)
+        return resource is not None and not resource["gone"]
 
     def _exchange(
         self,
@@ -216,23 +216,32 @@ class Sender:
         return self.owned[last.operation]
 
     def _follow_up(
-        self, world: World, operation: Operation, request: HttpRequest, response: HttpResponse, call: Call
+        self,
+        world: World,
+        operation: Operation,
+        request: HttpRequest,
+        response: HttpResponse,
+        call: Call,
+        done: bool,
     ) -> list[Finding]:
         main = call.role == "main"
         mark = (
             world.checkpoint("before a follow-up") if operation.method == "put" and not call.probe else None
         )
         try:
-            return list(self.follow_ups.of(operation, request, response, main))
+            return list(self.follow_ups.of(operation, request, response, main, done))
         finally:
             if mark is not None:
                 world.rollback(mark)
                 world.release(mark)
 
-    def _compared(self, act: Callable[[], HttpResponse]) -> tuple[HttpResponse, list[Change]]:
+    def _compared(
+        self, operation: Operation, act: Callable[[], HttpResponse]
+    ) -> tuple[HttpResponse, list[Change]]:
         before = self.snapshot()
         response = act()
-        found = changes(before, self._after(before, response, again=True), self.schemas)
+        after = self.after(operation, before, response, repeated=True)
+        found = changes(before, after, self.schemas)
         ignored = self.times | self.volatile
         return response, [each for each in found if (each.system, each.table, each.column) not in ignored]
 
@@ -333,20 +342,22 @@ class Sender:
         return found
 
     def _signed_in(self, world: World, actor: Actor) -> ActorCredentials | None:
-        before = self.snapshot()
+        before, sent = self.snapshot(), self.authentication.sign_up
         response = self._signed_up(world, actor)
         if response is not None and any(self.authentication.credentials_of(response)):
             pass  # a sign-up that signs in
         elif self.authentication.login is not None:
             response = self.send(self._login_request(world, actor), "login")
             self.traffic.count(self.authentication.login, response)
+            sent = self.authentication.login
         if response is None or response.status >= ACCEPTED:
             self.traffic.failed_logins[actor.name] = 0 if response is None else response.status
             return None
         headers, cookies = self.authentication.credentials_of(response)
         if not headers and not cookies:
             self.traffic.failed_logins[actor.name] = response.status
-        if actor.number is None and same(before, self._after(before, response)):
+        after = self.snapshot() if sent is None else self.after(sent, before, response)
+        if actor.number is None and same(before, after):
             found = ActorCredentials(tuple(sorted(headers.items())), (), tuple(sorted(cookies.items())))
             self._stateless[actor.name] = found
             return found
@@ -369,7 +380,8 @@ class Sender:
         self.traffic.count(operation, response)
         if response.status < ACCEPTED:
             call = Call(operation.name, actor=actor.name)
-            self._created(made, call, operation, request, response, before, self._after(before, response))
+            after = self.after(operation, before, response)
+            self._created(made, call, operation, request, response, before, after)
             fields = made[operation.name][-1]["fields"]
             names = {str(fields[each]) for each in ("username", "email", "login") if each in fields}
             self._names[actor.name] = frozenset(names)
@@ -401,7 +413,7 @@ class Sender:
         request = self._login_request(world, actor)
         before = self.snapshot()
         response = self.send(request, "call")
-        after = self._after(before, response)
+        after = self.after(operation, before, response)
         self.traffic.count(operation, response)
         self.last = (call, request, response)
         changed = changes(before, after, self.schemas)
