@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from clew import SQLiteStore
+from clew import Engine, SQLiteStore
 from clew.stores import RunRow
+from clew.testing import VirtualClock
 
 DEMO = Path(__file__).resolve().parents[2] / "examples/demo"
 COMMAND = [sys.executable, "-W", "error", str(DEMO / "triage.py")]
@@ -107,6 +108,17 @@ def test_the_slow_branch_holds_nobody_up() -> None:
     assert ends["fold#0"] < ends["run_book#0"]  # by seconds, so that a busy machine does not matter
     assert ends["run_book#0"] <= begins["report#0"] + 1
     assert sum(ends[path] - begins[path] for path in ends) > found["seconds"] * 1.5
+
+
+def test_the_slow_branch_is_one_item_at_the_usual_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long sleep would end the item and begin it again: the bar would show only its end."""
+    monkeypatch.syspath_prepend(DEMO)
+    triage = importlib.import_module("triage")
+    with Engine(triage.graph.bind(pace=1.0), seed=7, clock=VirtualClock()) as engine:
+        found = triage.first_act(engine, 7, triage.Plain())
+    spans = {span["path"]: span["end"] - span["begin"] for span in found["timeline"]}
+    assert max(spans, key=spans.__getitem__) == "run_book#0"
+    assert spans["run_book#0"] > 5
 
 
 def test_digests_depend_on_the_seed_and_not_on_the_pace() -> None:
