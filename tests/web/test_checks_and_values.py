@@ -125,8 +125,8 @@ def test_an_exploration_leaves_its_result_in_the_store(client: TestClient, place
     assert len(found["nodes"]) == found["states"]
     assert found["command"] == f"clew explore shop:buggy --store {place}"
     violation = found["violations"][0]
-    broken = [promise["name"] for promise in found["promises"] if promise["violated"]]
-    assert violation["promise"] in broken
+    broken = [each["name"] for each in found["guarantees"] if each["violated"]]
+    assert violation["guarantee"] in broken
     assert violation["path"][0]["state"] == 0
     assert any(step["diff"] for step in violation["path"])
     assert get(client, "")["counts"]["checks_bad"] == 1

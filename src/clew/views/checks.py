@@ -1,7 +1,7 @@
 """Results of checks and explorations: the documents that their commands leave in a store, and the page shows.
 
-A document has the promises, the states by their distance from the start, and for each violation the shortest path with
-what happened and what it changed. Of a large state graph, only the violating paths and their neighbours are stored.
+A document has the guarantees, the states by their distance from the start, and for each violation the shortest path
+with what happened and what it changed. Of a large state graph, it has only the violating paths and their neighbours.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_document(name: str, result: CheckResult) -> Json:
         "graph": result.check.graph.name or "",
         "ends": result.ends,
         "facts": {"faults": ", ".join(sorted(options["faults"])), "max_faults": options["max_faults"]},
-        "promises": _promises(result.check.names, violations),
+        "guarantees": _guarantees(result.check.names, violations),
         **_states(explored, violations, numbers, kind),
         "violations": [
             _violation(explored, each, numbers, [step.happened for step in narrative.steps])
@@ -75,13 +75,13 @@ def exploration_document(name: str, result: ExplorationResult, *, command: str |
         "command": command,
         "graph": "",
         "facts": facts,
-        "promises": _promises(result.invariants, result.violations),
+        "guarantees": _guarantees(result.invariants, result.violations),
         **_states(result, result.violations, numbers, lambda state: "end"),
         "violations": [_violation(result, each, numbers, []) for each in result.violations[:_MOST]],
     }
 
 
-def _promises(names: Iterable[str], violations: Iterable[Violation]) -> list[Json]:
+def _guarantees(names: Iterable[str], violations: Iterable[Violation]) -> list[Json]:
     violated, messages = Counter[str](), dict[str, str]()
     for each in violations:
         violated[each.name] += each.count
@@ -183,7 +183,7 @@ def _violation(
                 "inside": [each[0] for each in inside],
             }
         )
-    found: Json = {"promise": violation.name, "message": violation.message, "times": violation.count}
+    found: Json = {"guarantee": violation.name, "message": violation.message, "times": violation.count}
     return {**found, "confirmed": violation.confirmed, "path": path}
 
 
@@ -231,7 +231,7 @@ def checks_json(store: Store) -> Json:
         {
             "id": encodable(key),
             **{name: each.get(name) for name in ("name", "kind", "graph", "states", "transitions", "time")},
-            "violations": sum(1 for promise in each.get("promises", ()) if promise.get("violated")),
+            "violations": sum(bool(held.get("violated")) for held in each.get("guarantees", ())),
             "finished": each.get("complete"),
         }
         for key, each in _documents(store).items()

@@ -92,7 +92,7 @@ function Loaded({ check, query }) {
   const [only, setOnly] = useState(false);
   const go = (to) => select({ step: Math.max(1, Math.min(choices.length, to)) });
   useKeys({ ArrowLeft: () => go(step - 1), ArrowRight: () => go(step + 1), Home: () => go(1), End: () => go(choices.length) });
-  const broken = check.promises.filter((p) => p.violated);
+  const broken = check.guarantees.filter((p) => p.violated);
   const facts = Object.entries(check.facts ?? {});
   const again = check.command;
   const isRun = check.kind === 'check';
@@ -102,9 +102,9 @@ function Loaded({ check, query }) {
   return html`<header class="head"><div class="row"><span class="crumb"><a href="/checks">Checks</a> /</span><h1>${check.name}</h1><${Pill} status=${check.violations.length ? 'failed' : 'completed'} word=${check.violations.length ? plural(check.violations.length, 'violation') : 'all held'}/>
       <div class="verbs">${again && html`<button type="button" class="primary" data-verb="again" onClick=${() => show('Run it again', again)}>Run again</button>`}<button type="button" data-verb="save" onClick=${save}>Save ${violation ? 'counterexample' : 'document'}</button>${again && html`<button type="button" data-verb="report" onClick=${() => show('A report as a page', `${again} --report report.html`)}>Report…</button>`}</div></div>
     <div class="facts">${check.graph && html`<span>graph <b class="mono">${check.graph}</b></span>`}<span><b>${count(check.states)}</b> states</span><span><b>${count(check.transitions)}</b> transitions</span>${facts.map(([name, value]) => html`<span key=${name}>${name.replace(/_/g, ' ')} <b>${typeof value === 'string' ? value : oneLine(value)}</b></span>`)}<span>${check.complete ? 'whole space seen' : 'stopped before the whole space was seen'}</span><span><b>${duration(check.took)}</b></span></div></header>
-    ${violation && html`<div class="banner b-fail"><${Status} status="failed" word=${violation.promise}/><b>${violation.message || check.promises.find((p) => p.name === violation.promise)?.message}</b><span class="dim">shortest path: ${plural(choices.length, 'choice')} · seen ${plural(violation.times ?? 1, 'time')}${violation.confirmed ? ' · confirmed by a second run' : ''}</span></div>`}
-    <div class="check3"><section class="pane scroll side" aria-label="Guarantees"><div class="panehead"><h2>Promises</h2></div>
-        ${[...check.promises].sort((a, b) => (b.violated > 0) - (a.violated > 0)).map((p) => html`<button type="button" key=${p.name} class=${cx('promise', p.violated && 'bad')} onClick=${() => { const i = check.violations.findIndex((x) => x.promise === p.name); if (i >= 0) select({ v: i, step: null }); }}><${Status} status=${p.violated ? 'failed' : 'completed'} word=${p.name}/><span class="end">${p.violated ? plural(p.violated, 'time') : 'held'}</span></button>`)}
+    ${violation && html`<div class="banner b-fail"><${Status} status="failed" word=${violation.guarantee}/><b>${violation.message || check.guarantees.find((p) => p.name === violation.guarantee)?.message}</b><span class="dim">shortest path: ${plural(choices.length, 'choice')} · seen ${plural(violation.times ?? 1, 'time')}${violation.confirmed ? ' · confirmed by a second run' : ''}</span></div>`}
+    <div class="check3"><section class="pane scroll side" aria-label="Guarantees"><div class="panehead"><h2>Guarantees</h2></div>
+        ${[...check.guarantees].sort((a, b) => (b.violated > 0) - (a.violated > 0)).map((p) => html`<button type="button" key=${p.name} class=${cx('guarantee', p.violated && 'bad')} onClick=${() => { const i = check.violations.findIndex((x) => x.guarantee === p.name); if (i >= 0) select({ v: i, step: null }); }}><${Status} status=${p.violated ? 'failed' : 'completed'} word=${p.name}/><span class="end">${p.violated ? plural(p.violated, 'time') : 'held'}</span></button>`)}
         ${check.choices?.length > 0 && html`<h3 class="subhead sec">Choices tried</h3>${check.choices.slice(0, 120).map((c) => html`<div class="choice" key=${c.text} title=${c.text}><span>${c.text}</span><span>${count(c.times)}</span></div>`)}`}</section><div class="rule"/>
       <section class="pane" aria-label="States"><div class="panehead"><h2>States</h2><span class="dim">by distance from the start</span><span class="end">${check.truncated && html`<small>the path and what is next to it</small>`}<${Segments} label="Which states" options=${[['all', `All ${count(check.nodes.length)}`], ['path', 'On the path']]} value=${only ? 'path' : 'all'} onPick=${(x) => setOnly(x === 'path')}/></span></div>
         <${States} check=${check} violation=${violation && closed(violation, check)} step=${step} only=${only} onStep=${(i) => go(i)}/>
@@ -113,7 +113,7 @@ function Loaded({ check, query }) {
         ${choices.map((entry, i) => html`<div key=${i} class=${cx('pathstep', i + 1 === step && 'sel')} data-step=${i + 1} onClick=${() => go(i + 1)}><span class="badge bg-fail">${i + 1}</span><b>${entry.choice}</b>${(entry.narrative ?? []).map((line, j) => html`<p key=${j}>${line}</p>`)}
           ${entry.diff?.length > 0 && html`<${Lines} lines=${entry.diff.flatMap(diffLine)}/>`}
           ${entry.inside?.length > 0 && html`<details onClick=${(e) => e.stopPropagation()}><summary>${plural(entry.inside.length, 'line')} inside the run: ${[...new Set(entry.inside.map((line) => String(line).replace(/^run\./, '').split(/[.[ ]/)[0]))].slice(0, 5).join(', ')}</summary>${entry.inside.map((line, j) => html`<div key=${j}>${String(line)}</div>`)}</details>`}</div>`)}
-        ${violation && html`<p class="violated"><b class="t-fail">${violation.promise} is violated here.</b> ${violation.message}</p>`}
+        ${violation && html`<p class="violated"><b class="t-fail">${violation.guarantee} is violated here.</b> ${violation.message}</p>`}
         ${!violation && broken.length === 0 && html`<p class="empty">Every state that was seen keeps every guarantee.</p>`}</section></div>`;
 }
 
