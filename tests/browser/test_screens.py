@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.page import imported, script_sizes
 from clew.web.static_files import load
+from tests.browser import flows
 from tests.browser.conftest import DESK, PHONE, ROOT, Open, Served
+from tests.browser.filled import engine_of
 
 STATIC = ROOT / "src" / "clew" / "web" / "static"
 
@@ -53,6 +55,16 @@ def axe(page: Any, rules: str = "{resultTypes: ['violations']}") -> list[str]:
     ]
 
 
+# Words of tables and times of cards that are broken, or cut off at the side.
+BROKEN = """() => [...document.querySelectorAll('th, td.r, .line1 span')].filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+  const words = cell.textContent.trim().split(/\\s+/).length;
+  return lines.size > words || (cell.matches('.line1 span') && cell.getBoundingClientRect().right > innerWidth);
+}).map((cell) => cell.textContent)"""
+
+
 @pytest.mark.parametrize("name", SCREENS)
 @pytest.mark.parametrize("viewport, theme", [(DESK, "light"), (PHONE, "dark")], ids=["desk", "phone"])
 def test_shows_its_content_fits_and_passes_axe(
@@ -65,12 +77,21 @@ def test_shows_its_content_fits_and_passes_axe(
     assert page.evaluate("document.documentElement.dataset.theme") == theme
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], "it scrolls sideways"
     assert page.evaluate("document.querySelectorAll('tr, [role=row], li').length") <= 200
+    assert page.evaluate(BROKEN) == []
     assert axe(page) == []
     # The other theme, in the same page: the choice is kept in the browser.
     other = "dark" if theme == "light" else "light"
     page.evaluate(f"localStorage.setItem('clew.theme', '{other}'); dispatchEvent(new Event('clew-theme'))")
     assert page.evaluate("document.documentElement.dataset.theme") == other
     assert axe(page, "{runOnly: ['color-contrast']}") == []
+
+
+def test_a_long_id_leaves_room_for_the_time(served: Served, open_page: Open) -> None:
+    name = f"letter-{'9' * 60}"
+    engine_of(served.store, flows.letter, "letter").run({"text": "x"}, run_id=name)
+    page = open_page(f"{served.url}/runs?q={name}", viewport=PHONE)
+    page.locator(f"[data-clew-run={name}]").wait_for()
+    assert page.evaluate(BROKEN) == []
 
 
 SENT = load(STATIC)

@@ -83,6 +83,8 @@ const Boxes = ({ picture, view, dx = 0, dy = 0, frame = null }) => html`<g trans
     const state = known ?? (frame?.ran && !view.inner.size ? { ran: 1 } : undefined);
     const shape = outline(box);
     const note = badge(state);
+    const half = note && note.text.length * 3.2 + 5;
+    const mid = Math.min(box.x + box.w / 2 - 1, picture.width + 8 - half); // of the badge: it stays in the picture
     const inner = box.inside;
     const does = !['input', 'optional', 'end'].includes(box.kind);
     const kind = stateClass(state, box.kind);
@@ -96,7 +98,7 @@ const Boxes = ({ picture, view, dx = 0, dy = 0, frame = null }) => html`<g trans
         <${Boxes} picture=${inner} view=${view} dx=${box.x - inner.width / 2} dy=${box.y - inner.height / 2 + 8} frame=${state ?? {}}/>`
         : html`<text x=${box.x + (box.kind === 'interrupt' && state?.asks ? 5 : 0)} y=${box.y + 4} text-anchor="middle">${box.label || box.name}</text>`}
       ${box.kind === 'interrupt' && state?.asks && html`<path class="pause" d=${`M${box.x - box.w / 2 + 14} ${box.y - 4}v8m4 -8v8`}/>`}
-      ${note && html`<g class=${`tag t-${note.tone}`}><rect x=${box.x + box.w / 2 - 6 - note.text.length * 3.2} y=${box.y - box.h / 2 - 9} width=${note.text.length * 6.4 + 10} height="16" rx="8"/><text x=${box.x + box.w / 2 - 1} y=${box.y - box.h / 2 + 3} text-anchor="middle">${note.text}</text></g>`}
+      ${note && html`<g class=${`tag t-${note.tone}`}><rect x=${mid - half} y=${box.y - box.h / 2 - 9} width=${half * 2} height="16" rx="8"/><text x=${mid} y=${box.y - box.h / 2 + 3} text-anchor="middle">${note.text}</text></g>`}
     </g>`;
   })}</g>`;
 
