@@ -268,6 +268,34 @@ def again(ticks: int, upto: int) -> str:
 
 ticking = Graph([tick, again], name="ticking")
 
+# -- a run that waits long ---------------------------------------------------------------------------------------
+
+DAYS = 2 * 86_400.0
+
+
+@node(output="made")
+def make(wish: str) -> str:
+    return wish
+
+
+@node(output="rested", after="make")
+def rest(wish: str, ctx: Context) -> bool:
+    ctx.sleep(DAYS)
+    return True
+
+
+@node(
+    output="served",
+    policy=NodePolicy(retry_policy=RetryPolicy(max_attempts=2, base_delay=DAYS, max_delay=DAYS)),
+)
+def serve(made: str, rested: bool, ctx: Context) -> str:
+    if ctx.attempt == 0:
+        raise ConnectionError("nobody is there")
+    return made
+
+
+patient = Graph([make, rest, serve], name="patient")
+
 # -- a run that is ahead of a slow node ---------------------------------------------------------------------------
 
 NIGHT_IS_AHEAD, NIGHT_MAY_END = threading.Event(), threading.Event()

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from clew import SQLiteStore, Worker
+from clew import Engine, SQLiteStore, Worker
+from clew.testing import VirtualClock
 from tests.browser import flows
 from tests.browser.conftest import DESK, PATIENCE, PHONE, Open, Process, Served
 from tests.browser.filled import BAD_INVOICE, engine_of, fill, fill_values_and_check
@@ -87,6 +88,7 @@ def test_dates_times_and_decimals_have_fields_of_their_own(served: Served, open_
     page = open_page(f"{served.url}/runs/appointment/answer/arrange%230", timezone="Asia/Kolkata")
     form = page.locator("[data-clew-form]")
     expect(form.get_by_role("radio")).to_have_text(["low", "high", "at once"])  # as declared
+    form.get_by_text("a date, may be left empty").wait_for()
     form.get_by_role("radio", name="at once").click()
     kinds = {"day": "date", "at": "time", "remind": "datetime-local", "until": "datetime-local"}
     for name, kind in {**kinds, "price": "text", "followed_by": "date"}.items():
@@ -283,6 +285,16 @@ def test_selecting_an_item_draws_its_thread_in_all_panes(served: Served, open_pa
     expect(page).to_have_url(re.compile(r"[?&]k=3(&.*)?&item=use_tool|item=use_tool.*&k=3"))
 
 
+def test_long_waits_are_shown_and_folded(served: Served, open_page: Open) -> None:
+    engine = Engine(flows.patient, store=served.store, clock=VirtualClock())
+    engine.run({"wish": "tea"}, run_id="patient")
+    page = open_page(f"{served.url}/runs/patient?item=rest%230&tab=item")
+    page.get_by_text("slept 2 d").wait_for()
+    expect(page.locator("[data-path='rest#0'] .waited")).to_have_count(1)
+    expect(page.locator("[data-path='serve#0'] .pausing")).to_have_count(1)  # a retry, two days later
+    expect(page.locator(".fold text")).to_have_count(2)
+
+
 def test_items_inside_a_subgraph_and_a_child_are_shown(served: Served, open_page: Open) -> None:
     values = {"text": "The harbour is closed", "limit": 9}
     engine_of(served.store, flows.nested, "nested").run(values, run_id="nested")
@@ -389,6 +401,11 @@ def test_each_queue_shows_what_waits_and_what_has_finished(
         page.get_by_role("img", name=f"1 run of {flows.HOSTILE} finished in 1 h").wait_for()
         expect(page.get_by_role("row", name=re.compile("^mail 1 .* none$"))).to_be_visible()
         assert axe(page) == []
+        page.get_by_role("link", name=flows.HOSTILE).click()
+        expect(page.locator("[data-row]")).to_have_count(1)
+        page.go_back()
+        page.get_by_role("link", name="mail").click()
+        page.locator("[data-row]").get_by_text("waits for a worker").wait_for()
         page.context.close()
     finally:
         server.close()

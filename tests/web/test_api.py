@@ -15,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from clew import Context, Engine, Graph, SQLiteStore, Worker, interrupt, node
+from clew.testing import VirtualClock
 from tests.browser import flows
 from tests.browser.filled import engine_of
 from tests.browser.flows import HOSTILE
@@ -89,6 +90,8 @@ def test_pages_list_each_run_once(client: TestClient, query: str, limit: int, so
         ("parent:walk-77", {"walk-77-short"}),
         ("is:fork", {"walk-77-short"}),
         ("is:queued", {"letter-queued"}),
+        ("queue:default", {"letter-queued"}),
+        ("queue:mail", set()),
         ("node:sum_up", {"invoice-2207", "invoice-2199"}),
         ("value:upto=20", {"walk-77-short"}),
         ('"onerror=alert"', {HOSTILE}),
@@ -198,6 +201,21 @@ def test_failed_attempts_have_times(client: TestClient) -> None:
     place = items["columns"]["path"].index("use_tool#0[1]")
     assert attempt["start"] <= attempt["end"] <= attempt["due"] <= items["columns"]["start"][place] + 0.001
     assert items["open"][0]["state"] == "asks"
+
+
+def test_the_waits_of_items_have_times(client: TestClient, store: SQLiteStore) -> None:
+    Engine(flows.patient, store=store, clock=VirtualClock()).run({"wish": "tea"}, run_id="patient")
+    found = get(client, "runs/patient/items")
+    (slept,) = found["waits"]["rest#0"]
+    began = dict(zip(found["columns"]["path"], found["columns"]["start"]))["rest#0"]
+    assert slept["for"] == "sleep"
+    assert slept["end"] - slept["start"] == pytest.approx(flows.DAYS)
+    assert slept["end"] <= began + 0.001
+    items = get(client, "runs/ticket-8842/items")
+    (asked,) = items["waits"]["approve#0"]
+    assert (asked["for"], asked["start"] <= asked["end"]) == ("answer", True)
+    (asks,) = get(client, "runs/ticket-8841/items")["waits"]["approve#0"]
+    assert (asks["for"], asks["end"]) == ("answer", None)
 
 
 def test_found_items_of_a_whole_run(client: TestClient) -> None:

@@ -106,4 +106,5 @@ class InsideReader:
             "columns": columns.columns,
             "open": open_items,
             "attempts": self._timeline.attempts(run, paths, counts),
+            "waits": self._timeline.waits(run, paths, counts),
         }

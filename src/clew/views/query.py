@@ -177,6 +177,7 @@ READ: Mapping[str, Callable[[str, float], Any]] = {
     "error": _text,
     "label": _exact,
     "parent": _exact,
+    "queue": _exact,
     "owner": _text,
     "node": _exact,
     "after": _time,

@@ -23,6 +23,7 @@ from clew.views.questions import title_of
 from clew.views.run_rows import is_over
 from clew.views.shown import shown
 from clew.views.stored_steps import record_of
+from clew.views.timeline import begin_of
 
 Json = dict[str, Any]
 
@@ -104,8 +105,7 @@ def _answer(record: Any) -> Iterator[Json]:
 def _wait(record: Any) -> Iterator[Json]:
     what = {"sleep": "sleeps", "signal": f"waits for {record.name!r}", "question": "waits for an answer"}
     data = {"due": record.due, "seconds": record.seconds}
-    when = record.due - record.seconds if record.due is not None and record.seconds is not None else None
-    yield _entry("wait", when, record.path, what.get(record.reason, "waits"), data)
+    yield _entry("wait", begin_of(record), record.path, what.get(record.reason, "waits"), data)
 
 
 def _waited(record: Any) -> Iterator[Json]:

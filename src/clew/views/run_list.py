@@ -245,6 +245,7 @@ _TESTS: Mapping[str, Callable[[_Matches, RunRow, Any], bool]] = {
     "error": _Matches.error,
     "label": lambda m, row, value: bool(m._store.find(row.run_id, LABEL.name, value)),
     "parent": lambda m, row, value: row.parent == value,
+    "queue": lambda m, row, value: row.queue == value,
     "owner": _Matches.owner,
     "node": _Matches.node,
     "after": lambda m, row, value: row.created >= value,

@@ -18,7 +18,8 @@ from clew.error_text import encodable, line_of
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.records import CALL, RETRY, STEP
+from clew.runtime.log.records import ANSWER, CALL, QUESTION, RETRY, STEP, WAIT
+from clew.runtime.log.wait_records import WaitRecord
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
 from clew.views.steps_ahead import planned_steps
@@ -136,6 +137,7 @@ class Timeline:
             found["open"] = self.open_items(run)
             paths.update(item["path"] for item in found["open"])
         found["attempts"] = self.attempts(run, paths, counts)
+        found["waits"] = self.waits(run, paths, counts)
         return found
 
     def attempts(
@@ -150,6 +152,32 @@ class Timeline:
             retry: Retry = record_of(run, entry)
             if paths is None or retry.path in paths:
                 found.setdefault(encodable(retry.path), []).append(attempt_json(retry, run.row.created))
+        return found
+
+    def waits(self, run: StoredRun, paths: set[str], counts: Mapping[Any, int]) -> Json:
+        """Return when items slept, waited for a signal or asked, by path. An end that is not stored is None."""
+        found: dict[str, list[Json]] = {}
+        origin, kinds = run.row.created, {kind for kind, _ in counts}
+
+        def add(path: str, reason: str, start: float | None, end: float | None) -> None:
+            if start and path in paths:
+                end = round(end - origin, 6) if end else None
+                each = {"for": encodable(reason), "start": round(start - origin, 6), "end": end}
+                found.setdefault(encodable(path), []).append(each)
+
+        for entry in self._store.within(run.row.run_id, (WAIT.name,)) if WAIT.name in kinds else ():
+            wait: WaitRecord = record_of(run, entry)
+            if wait.reason != "question":
+                add(wait.item, wait.name or wait.reason, begin_of(wait), None if wait.name else wait.due)
+        if QUESTION.name in kinds:
+            answers = {}
+            for entry in self._store.within(run.row.run_id, (ANSWER.name,)):
+                answer = record_of(run, entry)
+                answers[answer.path, answer.number] = answer.time
+            for entry in self._store.within(run.row.run_id, (QUESTION.name,)):
+                asked = record_of(run, entry)
+                end = answers.get((asked.path, asked.number))
+                add(asked.path.partition("!")[0], "answer", asked.time, end)
         return found
 
     # -- open items --------------------------------------------------------------------------------------
@@ -207,7 +235,9 @@ class Timeline:
                     add(failure.path, "failed", step=failure.step, start=began, duration=failure.duration)
         for wait in log.waits:
             if (wait.path, wait.n) not in log.wait_ends:
-                add(wait.item, "sleeping", due=None if wait.due is None else wait.due - origin)
+                begin = begin_of(wait)
+                due = None if wait.due is None else wait.due - origin
+                add(wait.item, "sleeping", due=due, start=begin and round(begin - origin, 6))
         done = {outcome.path for step in log.steps for outcome in step.outcomes}
         executing = {path: at for path, at in self.executing(row).items() if path not in done}
         for path in executing:
@@ -245,6 +275,11 @@ def _items(listed: Any) -> dict[str, Any]:
 def calls_of(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
     """Return how many calls each item has recorded."""
     return {path: number for (kind, path), number in counts.items() if kind == CALL.name}
+
+
+def begin_of(wait: WaitRecord) -> float | None:
+    """Return when a wait began, as far as it is known."""
+    return None if wait.due is None or wait.seconds is None else wait.due - wait.seconds
 
 
 def attempt_json(retry: Retry, origin: float) -> Json:

@@ -1,4 +1,5 @@
 // Items of a run: from the columns of the API to objects, and questions about them. Pure.
+import { duration } from './format.js';
 
 /** "use_tool#0[1]" -> "#0[1]"; nested paths keep their last part. */
 export const shortName = (item) => {
@@ -8,7 +9,7 @@ export const shortName = (item) => {
 
 /** The items of a window: committed ones from columns, then the open ones. */
 export function itemsOf(window, kinds = new Map()) {
-  const { columns: c, attempts = {}, open = [] } = window;
+  const { columns: c, attempts = {}, waits = {}, open = [] } = window;
   const out = [];
   for (let i = 0; i < c.path.length; i++) {
     const start = c.start[i];
@@ -16,7 +17,7 @@ export function itemsOf(window, kinds = new Map()) {
       path: c.path[i], node: c.node[i], step: c.step[i], start, end: start == null ? null : start + (c.duration[i] ?? 0),
       duration: c.duration[i], attempt: c.attempt[i], cached: c.cached[i], calls: c.calls[i], failed: c.failed[i], byHand: c.by_hand[i],
       wrote: c.wrote[i], chose: c.chose[i], state: c.failed[i] ? 'failed' : 'done', open: false,
-    }, attempts, kinds));
+    }, attempts, waits, kinds));
   }
   // An unfinished item whose start was not stored began when the last step was committed, or later.
   const committed = out.reduce((latest, item) => Math.max(latest, item.end ?? 0), 0);
@@ -29,13 +30,13 @@ export function itemsOf(window, kinds = new Map()) {
       path: item.path, node: item.node, step: item.step, start, end: ends && item.start != null ? item.start + (item.duration ?? 0) : null,
       duration: item.duration, attempt: item.attempt, calls: item.calls, due: item.due, state: item.state, open: true, guessed: item.guessed,
       wrote: item.wrote ?? [], chose: item.chose ?? [],
-    }, attempts, kinds));
+    }, attempts, waits, kinds));
   }
   out.forEach((item, i) => { item.index = i; });
   return out;
 }
 
-function finish(item, attempts, kinds) {
+function finish(item, attempts, waits, kinds) {
   item.tries = (attempts[item.path] ?? []).filter((a) => a.end != null || a.start != null);
   // The last attempt of an item that failed for good is no different from those before.
   if (item.open && item.state === 'failed' && item.start != null && item.end != null) {
@@ -50,9 +51,15 @@ function finish(item, attempts, kinds) {
     if (item.state === 'failed' && item.open) item.end = item.lastTry;
   }
   item.begin ??= item.start;
+  // An item that waited starts over afterwards; while it waits, all of its bar is that wait.
+  item.waits = item.state === 'asks' || item.state === 'sleeping' ? [] : (waits[item.path] ?? []).map((w) => ({ ...w, end: Math.min(w.end ?? Infinity, item.start ?? Infinity) })).filter((w) => w.end < Infinity);
+  for (const wait of item.waits) item.begin = Math.min(item.begin, wait.start);
   item.gate = kinds.get(item.node) === 'gate';
   return item;
 }
+
+/** "waited 2 d for an answer", "slept 8 s". */
+export const waited = (wait) => (wait.for === 'sleep' ? `slept ${duration(wait.end - wait.start)}` : `waited ${duration(wait.end - wait.start)} for ${wait.for === 'answer' ? 'an answer' : wait.for}`);
 
 export const isRetried = (item) => item.tries.length > 0 && item.state !== 'failed';
 
@@ -91,6 +98,6 @@ export function joinWindows(a, b) {
   }
   return {
     ...a, ...b, columns, from: Math.min(a.from, b.from), to: Math.max(a.to, b.to), last: Math.max(a.last ?? 0, b.last ?? 0),
-    attempts: { ...a.attempts, ...b.attempts }, open: b.open ?? a.open ?? [],
+    attempts: { ...a.attempts, ...b.attempts }, waits: { ...a.waits, ...b.waits }, open: b.open ?? a.open ?? [],
   };
 }

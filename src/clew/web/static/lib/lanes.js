@@ -1,7 +1,7 @@
 // Where the timeline draws what. Pure: items in, rectangles out; no DOM.
 //
-// An item is {path, node, step, begin, start, end, tries, state}. Times are seconds after the run's creation; `begin` is
-// the start of the first attempt, and `end` is null while the item runs or asks.
+// An item is {path, node, step, begin, start, end, tries, waits, state}. Times are seconds after the run's creation; `begin`
+// is the start of the first attempt or wait, and `end` is null while the item runs or asks.
 //
 // - A row per node, in the order in which nodes first ran. A row is packed into lanes: no two items of a lane overlap.
 // - Lanes are 17 px with labels for up to 8 at once, else 6 px, and 3 px above 40.
@@ -93,8 +93,9 @@ export function timeScale(items, width, { from = null, to = null, now = null, fo
 }
 
 function idle(items, start, end, now) {
+  // A wait is idle: for an answer, for the next attempt, or for a time.
   const spans = items.filter((i) => i.start != null)
-    .map((i) => [i.begin, Math.max(i.end ?? (i.state === 'asks' ? i.start : now ?? i.start), i.lastTry ?? 0)])
+    .flatMap((i) => [[i.start, i.end ?? (['asks', 'sleeping', 'retrying'].includes(i.state) ? i.start : now ?? i.start)], ...i.tries.map((a) => [a.start ?? a.end, a.end ?? a.start])])
     .sort((a, b) => a[0] - b[0]);
   const gaps = [];
   let reached = start;

@@ -1,6 +1,6 @@
 // The query of the runs list, as typed. The server understands it; the page only cuts it into parts, to show them.
 
-export const KEYS = ['status', 'graph', 'error', 'label', 'parent', 'owner', 'node', 'after', 'before', 'took', 'steps', 'value', 'attr', 'is'];
+export const KEYS = ['status', 'graph', 'error', 'label', 'parent', 'queue', 'owner', 'node', 'after', 'before', 'took', 'steps', 'value', 'attr', 'is'];
 
 /** Cut a query into parts: [{text, key, value, negated}]. Quotes keep spaces together. */
 export function parts(query) {
@@ -23,10 +23,3 @@ export function split(query) {
 }
 
 export const join = (tokens, rest) => [...tokens.map((part) => part.text), rest.trim()].filter(Boolean).join(' ');
-
-/** The query with one key set to a value, or without the key. */
-export function withKey(query, key, value) {
-  const kept = parts(query).filter((part) => part.key !== key).map((part) => part.text);
-  if (value) kept.push(`${key}:${value}`);
-  return kept.join(' ');
-}

@@ -83,8 +83,8 @@ export function hint(field) {
     date: { date: 'a date', time: 'a time' }[field.input] ?? (field.zoned ? `a date and time, in your time zone (${zone(new Date())})` : 'a date and time'),
     json: 'JSON', null: 'nothing', list: '', object: '', enum: '', union: '',
   }[field.kind] ?? '';
-  const empty = field.kind === 'text' && (field.optional || field.required === false || s.default === '') ? 'text, may be left empty' : '';
-  return [field.note || empty || base, bounds].filter(Boolean).join(', ');
+  const empty = field.optional || (field.kind === 'text' && (field.required === false || s.default === ''));
+  return [field.note || (empty && !base ? 'text' : base), bounds, empty && 'may be left empty'].filter(Boolean).join(', ');
 }
 
 const bad = (message) => ({ error: message });

@@ -5,7 +5,7 @@
 
 import { html, cx, useEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { count, duration } from '../lib/format.js';
-import { isRetried, shortName } from '../lib/items.js';
+import { isRetried, shortName, waited } from '../lib/items.js';
 import { aheadUntil, median, rows as packRows, stepScale, timeScale } from '../lib/lanes.js';
 import { useWidth } from './parts.js';
 
@@ -42,18 +42,24 @@ function place(items, { axis, width, labels, from, to, now, order, committed }) 
       const x = Math.max(-2, x0);
       const w = Math.max(item.gate ? 3 : 2, Math.min(edge, room + tail + 8) - x);
       if (edge < -2 || x > room + 8) continue;
-      const own = item.tries.length && !(item.open && item.state !== 'done' && item.state !== 'running') ? scale.x(item.start) : x0;
+      const own = (item.tries.length || item.waits.length) && !(item.open && item.state !== 'done' && item.state !== 'running') ? scale.x(item.start) : x0;
       const limit = until(item);
       const bar = { item, x: labels + x, y, w, h: row.bar, row, body: item.state === 'failed' && item.tries.length ? null : [labels + Math.max(own, -2), Math.max(2, Math.min(edge, room + tail + 8) - own)] };
       if (limit > item.start && !item.gate) bar.ahead = Math.max(0, Math.min(scale.x(Math.min(limit, stop)), edge) - own);
-      if (row.kind === 'tall' && w > shortName(item).length * 6.7 + 6) bar.label = shortName(item);
-      else if (typical && (item.duration ?? 0) > typical * 10) bar.outlier = true;
       bar.tries = item.tries.map((a) => {
         const s = scale.x(a.start ?? a.end);
         const e = scale.x(a.end ?? a.start);
         const due = a.due != null ? scale.x(Math.min(a.due, stop)) : null;
         return { x: labels + s, w: Math.max(3, e - s), due: due == null ? null : labels + due };
       });
+      bar.waits = item.waits.map((wait) => [labels + scale.x(wait.start), labels + scale.x(wait.end)]);
+      const wide = shortName(item).length * 6.7 + 6;
+      if (row.kind === 'tall' && w > wide) {
+        bar.label = shortName(item);
+        const solid = [bar.body, ...bar.tries.map((t) => [t.x, t.w])].find((part) => part && part[1] > wide);
+        bar.at = solid ? Math.max(solid[0], labels) : bar.x; // else over the dots
+        bar.over = !solid;
+      } else if (typical && (item.duration ?? 0) > typical * 10) bar.outlier = true;
       bars.push(bar);
     }
   }
@@ -77,6 +83,7 @@ export function describe(item) {
   if (item.duration != null) bits.push(duration(item.duration));
   if (item.calls) bits.push(`${item.calls} recorded calls`);
   if (item.tries.length) bits.push(`${item.tries.length} failed tries`);
+  for (const wait of item.waits) bits.push(waited(wait));
   if (item.cached) bits.push('reused');
   return bits.join(', ');
 }
@@ -91,7 +98,8 @@ function Bar({ bar }) {
     ${bar.ahead > 0.5 && html`<rect class="ahead" x=${bx} y=${y} width=${bar.ahead} height=${h} rx=${r}/>`}
     ${item.calls > 0 && h > 10 && bar.body !== null && html`<path class="calls" d=${`M${bx} ${y + h - 4}h${bw}v1a3 3 0 0 1 -${Math.min(3, bw / 2)} 3h-${Math.max(0, bw - 2 * Math.min(3, bw / 2))}a3 3 0 0 1 -${Math.min(3, bw / 2)} -3z`}/>`}
     ${bar.tries?.map((t, i) => html`<g key=${i}>${t.due != null && html`<path class="pausing" d=${`M${t.x + t.w} ${y + h / 2}H${t.due}`}/>`}<rect class="try" x=${t.x} y=${y} width=${t.w} height=${h} rx=${r}/>${item.calls > 0 && h > 10 && html`<rect class="badcall" x=${t.x + 1} y=${y + h - 3} width=${Math.max(1, t.w - 2)} height="2.5"/>`}</g>`)}
-    ${bar.label && html`<text class="in" x=${(bar.tries?.length ? bar.x : bx) + 5} y=${y + h / 2 + 4}>${bar.label}</text>`}
+    ${bar.waits?.map(([from, to], i) => html`<path key=${i} class="waited" d=${`M${from} ${y + h / 2}H${to}`}/>`)}
+    ${bar.label && html`<text class=${cx('in', bar.over && 'over')} x=${(bar.at ?? bx) + 5} y=${y + h / 2 + 4}>${bar.label}</text>`}
     ${bar.outlier && html`<text class="out" x=${bx + bw} y=${y + h + 12} text-anchor="end">${item.path} ${duration(item.duration)}</text>`}
     <rect class="hit" x=${x - 2} y=${y - 1} width=${Math.max(w + 4, 8)} height=${h + 2}/>
   </g>`;
@@ -104,8 +112,9 @@ function paint(canvas, view, width, height) {
   const g = canvas.getContext('2d');
   const style = getComputedStyle(canvas);
   const colour = (name) => style.getPropertyValue(name).trim();
-  const c = { ran: colour('--bar'), edge: colour('--bar-edge'), bad: colour('--fail'), badBg: colour('--fail-bg'), ahead: colour('--ahead'), gate: colour('--gate'), live: colour('--run-bg'), asks: colour('--wait-bg') };
+  const c = { ran: colour('--bar'), edge: colour('--bar-edge'), bad: colour('--fail'), badBg: colour('--fail-bg'), ahead: colour('--ahead'), gate: colour('--gate'), live: colour('--run-bg'), asks: colour('--wait-bg'), wait: colour('--wait') };
   g.scale(ratio, ratio);
+  const dots = (from, to, y) => { g.setLineDash([2, 2]); g.beginPath(); g.moveTo(from, y); g.lineTo(to, y); g.stroke(); g.setLineDash([]); };
   // Bars under one pixel that touch in a lane are merged into one.
   let end = -1;
   let lane = -1;
@@ -125,8 +134,10 @@ function paint(canvas, view, width, height) {
       g.fillRect(t.x, y, t.w, h);
       g.strokeStyle = c.bad;
       g.strokeRect(t.x, y, t.w, h);
-      if (t.due != null) { g.setLineDash([2, 2]); g.beginPath(); g.moveTo(t.x + t.w, y + h / 2); g.lineTo(t.due, y + h / 2); g.stroke(); g.setLineDash([]); }
+      if (t.due != null) dots(t.x + t.w, t.due, y + h / 2);
     }
+    g.strokeStyle = c.wait;
+    for (const [from, to] of bar.waits ?? []) dots(from, to, y + h / 2);
   }
 }
 
@@ -315,7 +326,7 @@ export function Legend({ items, phone }) {
   const has = (test) => items.some(test);
   const entries = [
     ['ran', 'ran', has((i) => kindOf(i) === 'ran')], ['gate', 'gate', has((i) => i.gate)], ['ahead', 'ahead', items.ahead], ['call', 'call', has((i) => i.calls > 0)],
-    ['try', 'failed try', has((i) => i.tries.length > 0)], ['asks', 'asks', has((i) => i.state === 'asks')], ['live', 'running', has((i) => i.state === 'running')], ['cached', 'reused', has((i) => i.cached)],
+    ['try', 'failed try', has((i) => i.tries.length > 0)], ['asks', 'waits', has((i) => i.state === 'asks' || i.state === 'sleeping' || i.waits.length > 0)], ['live', 'running', has((i) => i.state === 'running')], ['cached', 'reused', has((i) => i.cached)],
   ];
   if (phone) return null;
   return html`<span class="legend" aria-hidden="true">${entries.filter(([, , there]) => there).map(([kind, text]) => html`<span key=${kind}><i class=${cx('sw', `sw-${kind}`)}/>${text}</span>`)}</span>`;

@@ -3,7 +3,7 @@ import { html, useState } from '../lib/html.js';
 import { at, get } from '../lib/api.js';
 import { bytes, count } from '../lib/format.js';
 import { asTable, isCut, oneLine, valueLines } from '../lib/values.js';
-import { Copy, Lines, Problem, Segments } from './parts.js';
+import { Lines, Problem, Segments } from './parts.js';
 
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 
@@ -31,5 +31,3 @@ export function StateValue({ run, k, entry }) {
     ${cut && !whole && html`<p class="dim">${bytes(entry.size)} <button type="button" class="link" onClick=${load}>show the whole value</button></p>`}
     ${error && html`<${Problem} error=${error} retry=${load}/>`}`;
 }
-
-export const ValueCopy = ({ value }) => html`<${Copy} text=${oneLine(value)} what="copy the value"/>`;
