@@ -289,7 +289,7 @@ def test_long_waits_are_shown_and_folded(served: Served, open_page: Open) -> Non
     engine = Engine(flows.patient, store=served.store, clock=VirtualClock())
     engine.run({"wish": "tea"}, run_id="patient")
     page = open_page(f"{served.url}/runs/patient?item=rest%230&tab=item")
-    page.get_by_text("slept 2 d").wait_for()
+    page.get_by_text("slept 2 d", exact=True).wait_for()
     expect(page.locator("[data-path='rest#0'] .waited")).to_have_count(1)
     expect(page.locator("[data-path='serve#0'] .pausing")).to_have_count(1)  # a retry, two days later
     expect(page.locator(".fold text")).to_have_count(2)

@@ -44,19 +44,32 @@ from clew.web.verbs import Verbs
 Handler = Callable[..., Any]
 
 
+_FIRST = """\
+from typing import Literal
+
+from clew import Context, Graph, node
+
+
+@node(output="draft")
+def write(topic):
+    return f"About {topic}."
+
+
+@node(output="decision")
+def decide(draft, ctx: Context):
+    return ctx.interrupt(f"Publish {draft!r}?", type=Literal["yes", "no"])
+
+
+graph = Graph([write, decide])
+"""
+
+
 def first_run(address: str) -> list[str]:
     """Return commands that make a first run, as they can be typed."""
     store = f" --store {shlex.quote(address)}" if address else ""
-    lines = (
-        "from clew import Graph, interrupt, node",
-        '@node(output="draft")\ndef write(topic):\n    return f"About {topic}."',
-        '@interrupt(output="approved")\ndef approve(draft):\n    return f"Publish {draft!r}?"',
-        "graph = Graph([write, approve])",
-    )
-    program = "\n\n\n".join(lines)
     is_file = not address.startswith(("postgresql:", "postgres:"))
     tried = [f"clew demo --store {shlex.quote(address or 'clew.db')}"] if is_file else []
-    return [*tried, f"cat > first.py <<'END'\n{program}\nEND", f"clew run first:graph topic=tides{store}"]
+    return [*tried, f"cat > first.py <<'END'\n{_FIRST}END", f"clew run first:graph topic=tides{store}"]
 
 
 class Parameters:

@@ -24,12 +24,13 @@ export function duration(s) {
   if (s < 0.9995) return `${Math.round(s * 1000)} ms`;
   if (s < 9.995) return `${s.toFixed(2)} s`;
   if (s < 59.95) return `${s.toFixed(1)} s`;
-  if (s < 3599.5) { const t = Math.round(s); return `${Math.floor(t / 60)} min ${t % 60} s`; }
-  if (s < DAY - 30) { const m = Math.round(s / 60); return `${Math.floor(m / 60)} h ${m % 60} min`; }
-  const h = Math.round(s / 3600);
-  return `${Math.floor(h / 24)} d ${h % 24} h`;
+  if (s < 3599.5) { const t = Math.round(s); return pair(t, 60, 'min', 's'); }
+  if (s < DAY - 30) { const m = Math.round(s / 60); return pair(m, 60, 'h', 'min'); }
+  return pair(Math.round(s / 3600), 24, 'd', 'h');
 }
 
+/** "1 min 5 s", "2 d". */
+const pair = (n, size, large, small) => `${Math.floor(n / size)} ${large}${n % size ? ` ${n % size} ${small}` : ''}`;
 const trim = (text) => text.replace(/\.0$/, '');
 
 /** A distance in time with one unit: "3 s", "2 min", "5 h", "1 d". */

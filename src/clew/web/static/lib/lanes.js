@@ -5,11 +5,12 @@
 //
 // - A row per node, in the order in which nodes first ran. A row is packed into lanes: no two items of a lane overlap.
 // - Lanes are 17 px with labels for up to 8 at once, else 6 px, and 3 px above 40.
-// - Idle time of more than 15 % of the axis is folded to a fixed width.
+// - Idle time of more than 15 % of the axis, and of more than 0.1 s, is folded to a fixed width.
 // - An item of step k ran *ahead* until every earlier step had ended (running maximum of the ends).
 
 export const LANES = { tall: { height: 17, gap: 3 }, thin: { height: 6, gap: 1 }, hair: { height: 3, gap: 1 } };
 const FOLD_SHARE = 0.15;
+const FOLD_LEAST = 0.1; // seconds
 const FOLD_WIDTH = 46;
 const PAD = 6; // above and below the lanes of a row
 
@@ -100,7 +101,7 @@ function idle(items, start, end, now) {
   const gaps = [];
   let reached = start;
   for (const [a, b] of spans) {
-    if (a - reached > (end - start) * FOLD_SHARE && gaps.length < 6) gaps.push([reached, a]);
+    if (a - reached > Math.max((end - start) * FOLD_SHARE, FOLD_LEAST) && gaps.length < 6) gaps.push([reached, a]);
     reached = Math.max(reached, b);
   }
   // A run that never rests in between is not folded at its beginning or end.
