@@ -145,6 +145,20 @@ def test_forking_at_the_cursor_makes_a_new_run(served: Served, open_page: Open) 
     status(page).get_by_text("completed").wait_for()
 
 
+def test_a_fork_with_values_that_needs_code_says_so(served: Served, open_page: Open) -> None:
+    page = open_page(f"{served.url}/runs/walk-77?k=10", expect="409")
+    page.get_by_role("button", name="Fork from here").click()
+    dialog = page.get_by_role("dialog")
+    dialog.locator("summary", has_text="upto 60").click()
+    dialog.get_by_label("upto as JSON").fill("12")
+    dialog.get_by_role("button", name=re.compile("^Fork")).click()
+    server = f"clew serve tests.browser.flows:walk --store {served.path}"
+    dialog.get_by_text(f"start the server with `{server}`").wait_for()
+    commands = dialog.locator(".command code")
+    expect(commands).to_have_count(1)  # the whole command, not also one without the step and the value
+    expect(commands).to_have_text(re.compile("--step 10 upto=12$"))
+
+
 def test_exporting_downloads_the_document(served: Served, open_page: Open, tmp_path: Path) -> None:
     page = open_page(f"{served.url}/runs/invoice-2199")
     with page.expect_download() as download:

@@ -78,7 +78,10 @@ def test_an_empty_store_says_how_to_make_a_first_run(tmp_path: Path) -> None:
         assert len(runs) > 1, "the demo and the first run"
         assert runs[0]["says"]["kind"] == "question"
         place = f"{address}api/runs/{runs[0]['id']}"
-        assert httpx.get(f"{place}/questions/decide%230", timeout=30).json()["schema"]["enum"] == ["yes", "no"]
+        assert httpx.get(f"{place}/questions/decide%230", timeout=30).json()["schema"]["enum"] == [
+            "yes",
+            "no",
+        ]
 
 
 def is_alive(pid: int) -> bool:

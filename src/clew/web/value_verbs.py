@@ -65,7 +65,7 @@ class ValueVerbs:
         raise ApiError(
             409,
             "CodeNeeded",
-            f"{verb} needs the code of the dependency graph {name!r}, and this server has not got it",
-            hint="start it with `clew serve --values MODULE:GRAPH`, or type the command",
+            f"{verb} needs the code of the dependency graph {name!r}, and this server does not have it",
+            hint="start the server with `clew serve --values MODULE:GRAPH`, or type the command",
             command=self.command(verb, node),
         )

@@ -22,7 +22,7 @@ from clew.runtime.opener import RunOpener
 from clew.runtime.settings import read_settings
 from clew.runtime.submission import put_again, queue_fork, queueing_opener
 from clew.stores import RunRow, Store
-from clew.views.commands import run_command
+from clew.views.commands import command, run_command
 from clew.views.json_check import problems
 from clew.views.questions import QuestionReader, answer_schema
 from clew.views.run_header import RunHeader
@@ -168,13 +168,13 @@ class Verbs:
 
     def _with_code(self, row: RunRow, verb: str) -> ServerProcesses:
         if not self.target or (row.target and row.target != self.target):
-            command = run_command(verb, row.run_id, address=self.address)
+            server = command("serve", row.target or "MODULE:GRAPH", address=self.address)
             raise ApiError(
                 409,
                 "CodeNeeded",
-                f"{verb} needs the code of the graph, and this server has not got it",
-                hint=f"start it with `clew serve {row.target or 'MODULE:GRAPH'}`, or type the command",
-                command=command,
+                f"{verb} needs the code of the graph, and this server does not have it",
+                hint=f"start the server with `{server}`, or type the command",
+                command=run_command(verb, row.run_id, address=self.address),
             )
         assert self.processes is not None
         return self.processes

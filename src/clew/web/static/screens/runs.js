@@ -181,7 +181,7 @@ export default function Runs({ query }) {
       <span class="grow"/><span class="about">${total != null ? plural(total, 'run') : `${list.next ? 'first ' : ''}${plural(runs.length, 'run')}`}${list.truncated ? ', the first 20,000 sorted' : ''} · ${sortWords(sort)}</span></div>
     ${list.fresh.length > 0 && html`<button type="button" class="chip newruns bg-run" onClick=${() => { scroller.current.scrollTop = 0; list.load(true); }}>${plural(list.fresh.length, 'new run')}</button>`}
     ${list.error && html`<${Problem} error=${list.error} retry=${() => list.load()}/>`}
-    ${!runs.length && list.loading ? html`<${Skeleton} rows=${8}/>` : !runs.length && !list.error ? html`<${NoMatch} q=${q} understood=${list.query} onQuery=${setQuery}/>` : html`
+    ${!runs.length && list.loading ? html`<${Skeleton} rows=${8}/>` : !runs.length && !list.error ? html`<${NoMatch} q=${q} onQuery=${setQuery}/>` : html`
     <div class="table" style=${{ '--cols': columns }} role=${phone ? undefined : 'table'} aria-label=${phone ? undefined : 'Runs'} aria-rowcount=${phone ? undefined : list.matches ?? -1}>
       ${!phone && html`<div class="thead" role="rowgroup"><div class="tr" role="row"><div role="columnheader"><input type="checkbox" aria-label="select all" checked=${chosen.size > 0 && chosen.size === runs.length} onChange=${() => (chosen.size === runs.length ? clear() : setChosen(new Set(runs.map((r) => r.id))))}/></div>
         ${head('status', 'Status')}${head('id', 'Run')}${head('graph', 'Graph')}<div role="columnheader">What it says</div>${show('steps') && head('steps', 'Steps', true)}${show('took') && head('took', 'Took', true)}${show('owner') && html`<div role="columnheader">Owner</div>`}${show('started') && head('started', 'Started', true)}</div></div>`}
@@ -284,7 +284,7 @@ function Bulk({ runs, all, matches, q, offerAll, onAll, onClear, onDone }) {
   };
   return html`<div class="bulk" role="region" aria-label="Selected runs"><b>${all ? count(matches) : runs.length} selected</b> <span class="dim">${busy ?? (statuses.length === 1 ? `all ${statuses[0]}` : '')}</span>
     ${offerAll && html`<button type="button" class="link" onClick=${onAll}>Select all ${count(matches)} that match</button>`}
-    <button type="button" class="primary" data-bulk="resume" disabled=${busy || !runs.some(VERBS.resume.fits)} onClick=${() => run('resume')}>${label(VERBS.resume)}</button>
+    <button type="button" data-bulk="resume" disabled=${busy || !runs.some(VERBS.resume.fits)} onClick=${() => run('resume')}>${label(VERBS.resume)}</button>
     <button type="button" data-bulk="replay" disabled=${busy || !runs.some(VERBS.replay.fits)} onClick=${() => run('replay')}>${label(VERBS.replay)}</button>
     <button type="button" data-bulk="compare" disabled=${runs.length !== 2} title=${runs.length === 2 ? '' : 'select two runs'} onClick=${() => go(href('/compare', { a: runs[1].id, b: runs[0].id }))}>Compare</button>
     <button type="button" data-bulk="export" disabled=${busy} onClick=${exportAll}>Export</button>
@@ -314,8 +314,7 @@ function SaveView({ q, sort, views, setViews, close }) {
     <footer><button type="submit" class="primary">Save</button></footer></form><//>`;
 }
 
-const NoMatch = ({ q, understood, onQuery }) => html`<div class="nomatch"><h2>No run matches</h2><p>Remove a part of the query:</p><div class="chips">${parts(q).map((part) => html`<button type="button" key=${part.text} class="chip" onClick=${() => onQuery(parts(q).filter((p) => p.text !== part.text).map((p) => p.text).join(' '))}><code>${part.text}</code> ×</button>`)}</div>
-  ${(understood ?? []).some((part) => part.error) && html`<p class="t-fail">${understood.filter((part) => part.error).map((part) => `${part.text}: ${part.error}`).join('; ')}</p>`}<p><button type="button" onClick=${() => onQuery('')}>Show all runs</button></p></div>`;
+const NoMatch = ({ q, onQuery }) => html`<div class="nomatch"><h2>No run matches</h2><p>Remove a part of the query:</p><div class="chips">${parts(q).map((part) => html`<button type="button" key=${part.text} class="chip" onClick=${() => onQuery(parts(q).filter((p) => p.text !== part.text).map((p) => p.text).join(' '))}><code>${part.text}</code> ×</button>`)}</div><p><button type="button" onClick=${() => onQuery('')}>Show all runs</button></p></div>`;
 
 function FirstRun({ server }) {
   const name = server.store?.name.split('/').pop();

@@ -57,7 +57,7 @@ export function VerbDialog({ title, says, command, action, danger, act, close, c
   return html`<${Frame} title=${title} close=${close}><form onSubmit=${run} novalidate>
     ${says && html`<p class="says">${says}</p>`}${children}
     ${command && html`<p class="same">The same on the command line</p><${Command} text=${command}/>`}
-    ${error && html`<${Problem} error=${error}/>`}
+    ${error && html`<${Problem} error=${{ message: error.message, hint: error.hint, command: command ? null : error.command }}/>`}
     <footer><button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${busy || !ready}>${busy ? 'Working…' : danger && armed ? `Press again: ${action}` : action} ${!danger && html`<${Kbd}>⌘↵<//>`}</button>
       <button type="button" onClick=${() => close()}>Back</button></footer></form><//>`;
 }

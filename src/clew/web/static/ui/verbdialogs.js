@@ -4,7 +4,7 @@ import { html, useRef, useState } from '../lib/html.js';
 import { at, post, send, useData } from '../lib/api.js';
 import { quote } from '../lib/format.js';
 import { go, pathTo } from '../lib/router.js';
-import { plainJson } from '../lib/values.js';
+import { oneLine, plainJson } from '../lib/values.js';
 import { ask, Frame, VerbDialog } from './dialog.js';
 import { Command, Lines } from './parts.js';
 import { toast } from './shell.js';
@@ -43,15 +43,15 @@ function ForkDialog({ run, k, rerun, close }) {
   };
   const names = Object.keys(changed);
   const values = names.map((n) => ` ${quote(`${n}=${JSON.stringify(changed[n])}`)}`).join('');
-  const fresh = `${run.id}-${id8()}`;
+  const [fresh] = useState(() => `${run.id}-${id8()}`);
   const command = commandOf(run, rerun ? 'rerun' : 'fork', k) + values;
   const act = () => post(at('runs', run.id, rerun ? 'rerun' : 'fork'), { ...(rerun ? {} : { step: k }), values: changed, run_id: name.current.value.trim() || null });
   const next = state.data?.next ?? [];
   return html`<${VerbDialog} title=${rerun ? `Rerun ${run.id}` : `Fork ${run.id} at S(${k})`} action=${rerun ? 'Rerun' : 'Fork'} command=${command} act=${act} close=${close} ready=${!Object.values(bad).some(Boolean)}
-    says=${rerun ? 'A new run with the same given values. What has not changed is not computed again.' : `A new run begins with S(${k}). ${next.length ? `${next.join(', ')} runs next; ` : ''}nothing before runs again, and this run stays as it is.`}>
+    says=${rerun ? 'A new run with the same given values. What has not changed is not computed again.' : `A new run begins with S(${k})${next.length ? `; ${next.join(', ')} ${next.length > 1 ? 'run' : 'runs'} next` : ''}. Nothing before runs again, and this run stays as it is.`}>
     <div class="field"><label for="fork-id">new run id</label><input id="fork-id" ref=${name} autocomplete="off" spellcheck=${false} defaultValue=${fresh}/></div>
     <p class="same">Values${names.length ? `, ${names.length} changed` : ': change one to go on differently'}</p>
-    <div class="edits">${shown.map((value) => html`<details key=${value.name} open=${value.name in changed}><summary><code>${value.name}</code>${value.name in changed && html`<span class="badge bg-thread t-thread">changed</span>`}</summary>
+    <div class="edits">${shown.map((value) => html`<details key=${value.name} open=${value.name in changed}><summary><code>${value.name} <span class="dim">${oneLine(value.value)}</span></code>${value.name in changed && html`<span class="badge bg-thread t-thread">changed</span>`}</summary>
       ${value.cut ? html`<p class="note">too large to edit here (${value.size} bytes)</p>` : html`<textarea class="code" rows="3" aria-label=${`${value.name} as JSON`} spellcheck=${false} aria-invalid=${bad[value.name] ? 'true' : undefined} ref=${(node) => node && boxes.current.set(value.name, node)} onInput=${() => read(value)} defaultValue=${JSON.stringify(plainJson(value.value), null, 1)}/>`}
       ${bad[value.name] && html`<p class="err">${bad[value.name]}</p>`}
       ${value.name in changed && html`<${Lines} lines=${[{ sign: '-', tone: '-', text: JSON.stringify(plainJson(value.value)) }, { sign: '+', tone: '+', text: JSON.stringify(changed[value.name]) }]}/>`}</details>`)}</div><//>`;
