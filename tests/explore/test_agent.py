@@ -445,12 +445,12 @@ def test_paths_are_computed_again_when_the_graph_grows(whole: ExplorationResult)
     for state in whole.states:
         graph.add_state(state)
     direct, *_ = [each for each in whole.transitions if each.from_state_id == graph.initial_id]
-    graph.add_transition(direct)
+    graph.transitions.append(direct)
     assert direct.to_state_id is not None
     assert graph.get_path_to(direct.to_state_id) == [direct]
     far = next(each for each in whole.transitions if each.from_state_id == direct.to_state_id)
     assert far.to_state_id is not None
     with pytest.raises(KeyError, match="no path"):
         graph.get_path_to(far.to_state_id)
-    graph.add_transition(far)
+    graph.transitions.append(far)
     assert graph.get_path_to(far.to_state_id) == [direct, far]

@@ -23,7 +23,6 @@ from clew.state import (
     decode,
     digest,
     encode,
-    encode_both,
     from_tree,
     stored_value,
     stored_values,
@@ -329,8 +328,7 @@ class TestDepth:
 
     def test_an_update_that_the_caller_left_no_room_for(self):
         nested: dict[str, Any] = {"a": [{"b": {}}], "c": 1}
-        for call in (lambda: encode_both(nested), lambda: stored_values(nested, at="here", blobs={})):
-            assert None in _at_every_depth(call, EncodeError)
+        assert None in _at_every_depth(lambda: stored_values(nested, at="here", blobs={}), EncodeError)
 
     @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"$tuple":[' * 500 + "]}" * 500])
     def test_hostile_nesting_is_an_error(self, text):
@@ -491,14 +489,12 @@ class TestDamage:
     ids=repr,
 )
 def test_both_encodings_at_once_are_those_that_one_gets_one_by_one(value: dict[str, Any]) -> None:
-    assert encode_both(value) == (encode(value, ordered=True), encode(value))
-    assert stored_values(value, at="value", blobs={}) == (encode(value, ordered=True), encode(value))
-    assert stored_values(MappingProxyType(value), at="value", blobs={}) == encode_both(value)
+    both = encode(value, ordered=True), encode(value)
+    assert stored_values(value, at="value", blobs={}) == both
+    assert stored_values(MappingProxyType(value), at="value", blobs={}) == both
 
 
 def test_both_encodings_at_once_refuse_what_one_would() -> None:
-    with pytest.raises(EncodeError, match=r"here\.a\[1\]: an object cannot be stored"):
-        encode_both({"a": [1, object()]}, at="here")
     with pytest.raises(EncodeError, match=r"here\.a\[1\]: an object cannot be stored"):
         stored_values({"a": [1, object()]}, at="here", blobs={})
     with pytest.raises(EncodeError, match=r"here\[1\]: an object cannot be stored"):

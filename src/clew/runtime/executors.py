@@ -8,7 +8,6 @@ does not end a cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from multiprocessing.context import BaseContext
 from typing import Any
 
 from clew.runtime.remote.executor import RemoteExecutor, check_limits
@@ -17,12 +16,9 @@ from clew.runtime.remote.processes import ProcessBackend
 __all__ = ["RemoteExecutor", "dask", "processes", "ray"]
 
 
-def processes(
-    workers: int | None = None, *, lost_workers: int = 3, mp_context: BaseContext | None = None
-) -> RemoteExecutor:
+def processes(workers: int | None = None, *, lost_workers: int = 3) -> RemoteExecutor:
     """Return an executor with `workers` processes of this machine, by default one for each core."""
-    backend = ProcessBackend(workers, mp_context=mp_context)
-    return RemoteExecutor(backend, lost_workers=lost_workers, lost_after=30.0)
+    return RemoteExecutor(ProcessBackend(workers), lost_workers=lost_workers, lost_after=30.0)
 
 
 def dask(

@@ -25,15 +25,15 @@ class ShortForm(str):
     __slots__ = ()
 
 
-def display_tree(value: Any, *, identified: bool = False, at: str = "value") -> Any:
+def display_tree(value: Any, *, identified: bool = False) -> Any:
     """Return a value as a tree for people, in the order of its dicts. Raises EncodeError if it has no encoding."""
     contents: dict[str, bytes] = {}
     try:
         return _shown(write(value, 0, contents), contents, identified)
     except EncodingFailure as refusal:
-        raise EncodeError(refusal.at(at)) from refusal.__cause__
+        raise EncodeError(refusal.at("value")) from refusal.__cause__
     except RecursionError:
-        raise EncodeError(f"{at}: {NO_ROOM}") from None
+        raise EncodeError(f"value: {NO_ROOM}") from None
 
 
 def _shown(tree: Any, contents: dict[str, bytes], identified: bool) -> Any:

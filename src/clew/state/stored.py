@@ -36,7 +36,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import DecodeError, EncodeError
-from clew.state.codec import NO_ROOM_TO_READ, decode, encode, has_forms, parsed
+from clew.state.codec import NO_ROOM_TO_READ, decode, has_forms, parsed
 from clew.state.encoding import (
     LARGE,
     NO_ROOM,
@@ -87,18 +87,6 @@ def stored_value(value: Any, *, at: str, blobs: dict[str, bytes]) -> bytes:
         return stored if len(stored) <= LARGE else ordered_json(apart("json", stored, blobs))
     except EncodingFailure as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
-    except RecursionError:
-        raise EncodeError(f"{at}: {NO_ROOM}") from None
-
-
-def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, bytes]:
-    """Return ``encode(value, ordered=True)`` and ``encode(value)``."""
-    if len(value) == 1 and _is_itself(*value, *value.values()):
-        encoded = ordered_json(value)
-        return encoded, encoded
-    try:
-        ordered = encode(value, at=at, ordered=True)
-        return ordered, canonical(ordered)
     except RecursionError:
         raise EncodeError(f"{at}: {NO_ROOM}") from None
 

@@ -13,18 +13,19 @@ On every path:
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path as File
 from typing import Any
 
 import pytest
 
 from clew import SQLiteStore
+from clew.errors import ClewError
 from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.writer import LogWriter
 from clew.runtime.opener import RunOpener
-from clew.runtime.review import retention
 from clew.runtime.stored_runs import StoredRuns
 from clew.stores.sqlite import store as sqlite_store
 from tests.explore.checking.driving.case import Case, Outside
@@ -200,6 +201,21 @@ def half(right: Any) -> Any:
     return delete
 
 
+def under_a_new_name(right: Any) -> Any:
+    """Each removal claims for an owner of its own, so a claim that was not confirmed is somebody else's."""
+
+    def remove(self: StoredRuns, run_id: str) -> None:
+        fence = self.store.claim(run_id, fresh_owner(), lease=30.0)
+        try:
+            self.store.delete(run_id)
+        except BaseException:
+            with suppress(ClewError):
+                self.store.release(run_id, fence)
+            raise
+
+    return remove
+
+
 def claiming(right: Any) -> Any:
     """Who forks a run becomes its owner."""
 
@@ -243,7 +259,7 @@ MISTAKES: dict[str, tuple[Any, str, Any, str, str]] = {
     "pruning claims for nobody": (
         StoredRuns,
         "_remove",
-        lambda right: lambda self, run_id: retention._delete(self.store, run_id, fresh_owner()),
+        under_a_new_name,
         "`prune`",
         "without knowing",
     ),

@@ -10,7 +10,6 @@ import pytest
 
 from clew import Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
 from clew.errors import DefinitionError
-from clew.runtime.review.retention import prune
 from clew.testing import VirtualClock
 
 
@@ -88,15 +87,13 @@ def test_parents_of_kept_forks_stay(engine: Engine) -> None:
 def test_a_run_of_a_living_owner_stays(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
     engine = Engine(graph, store=store)
-    session = engine._execution.open_session({"a": 1}, "live")
-    other = SQLiteStore(tmp_path / "runs.db")
-    options: dict[str, Any] = dict(keep=None, older_than=None, dry_run=False)
-    now = session.clock.time()
-    assert prune(other, status="running", now=now, **options) == []
+    engine._execution.open_session({"a": 1}, "live")
+    other = Engine(store=SQLiteStore(tmp_path / "runs.db"))
+    assert other.prune(status="running") == []
     assert engine.prune(status="running") == []
     store.close()  # the owner is gone
-    assert prune(other, status="running", now=now, **options) == ["live"]
-    other.close()
+    assert other.prune(status="running") == ["live"]
+    other.store.close()
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,6 @@ class StateGraph:
             self._numbers[action.name] = len(self._numbers)
         self.actions[action.name] = action
 
-    def add_transition(self, transition: Transition) -> None:
-        """Add a transition between two states of the graph."""
-        self.transitions.append(transition)
-
     def get_state(self, state_id: str) -> State | None:
         """Return the state with an id of 16 or of all 64 digits, or None."""
         found = self.states.get(state_id)

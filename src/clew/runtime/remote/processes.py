@@ -12,7 +12,6 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing import get_context
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import mkdtemp
@@ -69,13 +68,13 @@ class ProcessBackend:
     is_cluster = False
     dumps = staticmethod(plain_dumps)
 
-    def __init__(self, workers: Any = None, *, mp_context: BaseContext | None = None) -> None:
+    def __init__(self, workers: Any = None) -> None:
         count: Any = (os.cpu_count() or 1) if workers is None else workers
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise DefinitionError(f"workers must be an int >= 1 or None, got {workers!r}")
         self.count = count
         # spawn: a forked process would keep the links of other workers open and inherit locks of threads that it lacks
-        self._context: Any = mp_context or get_context("spawn")
+        self._context: Any = get_context("spawn")
         self._lock = RLock()
         self._changed = Condition(self._lock)
         self._waiting: deque[_Task] = deque()

@@ -14,16 +14,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from contextlib import suppress
 
 from clew.engine.options import OPEN
 from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
-from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.run_rows import STATUSES
 from clew.runtime.log.snapshots import begins_turn
 from clew.stores import RunRow, Store
-
-_LEASE = 30.0
 
 
 def prune(
@@ -34,14 +30,14 @@ def prune(
     status: str | None,
     dry_run: bool,
     now: float,
-    spare: Container[str] = (),
-    delete: Callable[[str], None] | None = None,
-    detach: Callable[[RunRow], None] | None = None,
+    spare: Container[str],
+    delete: Callable[[str], None],
+    detach: Callable[[RunRow], None],
 ) -> list[str]:
     """Delete runs and return their ids, oldest first. With `dry_run`, delete nothing. Runs in `spare` are always kept.
 
     `delete` deletes one run: an engine recognises its own runs even if the store did not confirm a claim.
-    `detach` makes a turn independent of the runs before it; without it, these are kept.
+    `detach` makes a turn independent of the runs before it.
     """
     _check(keep, older_than, status)
     rows = store.rows()
@@ -65,18 +61,12 @@ def prune(
         if row.parent is None or roots[row.run_id] in going:
             continue
         parent = roots.get(row.parent, row.parent)
-        if parent in going and not (detach is not None and _is_detached(row, detach, dry_run=dry_run)):
+        if parent in going and not _is_detached(row, detach, dry_run=dry_run):
             going.discard(parent)
     chosen = [row.run_id for row in rows if row.run_id in going]
     if dry_run:
         return chosen
-    owner = fresh_owner()
-    try:
-        gone = _deleted(store, chosen, delete or (lambda run_id: _delete(store, run_id, owner)))
-    finally:
-        if store.encodes and delete is None:
-            with suppress(ClewError):
-                store.retire(owner)
+    gone = _deleted(store, chosen, delete)
     return [run_id for run_id in chosen if run_id in gone]
 
 
@@ -116,18 +106,6 @@ def _roots(rows: Sequence[RunRow]) -> dict[str, str]:
     for row in rows:  # a child is newer than its run
         roots[row.run_id] = row.run_id if row.child_of is None else roots.get(row.child_of, row.child_of)
     return roots
-
-
-def _delete(store: Store, run_id: str, owner: str) -> None:
-    """Claim a run, so that no other process can use it, and delete it."""
-    fence = store.claim(run_id, owner, lease=_LEASE) if store.encodes else 0
-    try:
-        store.delete(run_id)
-    except BaseException:
-        if store.encodes:
-            with suppress(ClewError):  # the first error is raised
-                store.release(run_id, fence)
-        raise
 
 
 def _check(keep: int | None, older_than: float | None, status: str | None) -> None:

@@ -59,13 +59,13 @@ def _laid_out(tree: Any, at: str, whole: bool) -> Iterator[str]:
         yield f"{at} = {tree_line(tree)}" if at else tree_line(tree)
 
 
-def one_line(value: Any, *, identified: bool = True) -> str:
+def one_line(value: Any) -> str:
     """Return a value as one line: as JSON, with instances as ``Name(field=...)``, arrays and frames in short form.
 
-    With `identified`, short forms end with the first digits of a digest, so different values have different lines.
+    Short forms end with the first digits of a digest, so different values have different lines.
     """
     try:
-        return tree_line(display_tree(value, identified=identified))
+        return tree_line(display_tree(value, identified=True))
     except EncodeError:
         return repr(value)
 
