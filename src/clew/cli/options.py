@@ -39,6 +39,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 IdOption = Annotated[
     str | None, typer.Option("--run-id", metavar="RUN", help="Id of the new run. [default: generated]")
 ]
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or the beginning of one.")]
 PathOption = Annotated[
     str | None,

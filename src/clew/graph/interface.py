@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from clew.graph.annotations import mentions
 from clew.graph.gates import Send
 from clew.graph.loops import Heads, find_loops
-from clew.graph.topology import Link, links, seeds_that_count
+from clew.graph.topology import Link, links, seeds_that_count, writers_of
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
@@ -84,15 +84,6 @@ def required_fields(graph: Graph) -> tuple[str, ...]:
         if not (field.has_default or field.reducer is not None)
         and not (name in written or name in graph.bound or name in graph.unselected)
     )
-
-
-def writers_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
-    """Return the nodes that write each value, in order of declaration."""
-    writers: dict[str, list[str]] = {}
-    for name, node in nodes.items():
-        for value in node.outputs:
-            writers.setdefault(value, []).append(name)
-    return writers
 
 
 def loops_of(nodes: Mapping[str, Node], among: tuple[Link, ...]) -> dict[str, int]:

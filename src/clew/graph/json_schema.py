@@ -22,6 +22,8 @@ from typing import Any
 
 import msgspec
 
+from clew.state.conversion import has_model
+
 Json = dict[str, Any]
 
 
@@ -30,7 +32,7 @@ def json_schema(annotation: Any) -> dict[str, Any]:
     if annotation is Any or annotation is object:
         return {}
     try:
-        if _has_model(annotation):
+        if has_model(annotation):
             made = sys.modules["pydantic"].TypeAdapter(annotation).json_schema()
         else:
             made = msgspec.json.schema(annotation)
@@ -40,15 +42,6 @@ def json_schema(annotation: Any) -> dict[str, Any]:
     except Exception:  # a user's class may raise anything here
         return {}
     return plain if isinstance(plain, dict) else {}
-
-
-def _has_model(annotation: Any) -> bool:
-    pydantic = sys.modules.get("pydantic")
-    if pydantic is None:
-        return False
-    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
-        return True
-    return any(_has_model(part) for part in typing.get_args(annotation))
 
 
 class _Refinement:

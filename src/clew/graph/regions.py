@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
-from clew.graph.interface import writers_of
 from clew.graph.node import Node
-from clew.graph.topology import Link
+from clew.graph.topology import Link, writers_of
 
 Way = dict[str, str]
 """The target that each gate must have chosen, by gate."""

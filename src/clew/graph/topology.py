@@ -40,12 +40,18 @@ class Link:
     value: str | None = None
 
 
-def links(nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
-    """Return all links of a graph, in the order in which their targets are declared."""
+def writers_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
+    """Return the nodes that write each value, in order of declaration."""
     writers: dict[str, list[str]] = {}
     for name, node in nodes.items():
         for value in node.outputs:
             writers.setdefault(value, []).append(name)
+    return writers
+
+
+def links(nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
+    """Return all links of a graph, in the order in which their targets are declared."""
+    writers = writers_of(nodes)
     found: dict[Link, None] = {}
     for name, node in nodes.items():
         for value in node.inputs:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError
 from clew.graph.annotations import fits, shown
-from clew.graph.interface import loops_of, may_send, writers_of
+from clew.graph.interface import loops_of, may_send
 from clew.graph.joins import circle_of
 from clew.graph.key_functions import wanted_by_key
 from clew.graph.loops import selects_off_loop
 from clew.graph.names import END, is_misspelt, nearest
 from clew.graph.regions import Regions
-from clew.graph.topology import Link, Topology, links
+from clew.graph.topology import Link, Topology, links, writers_of
 from clew.graph_warnings import warn
 
 if TYPE_CHECKING:

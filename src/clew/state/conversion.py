@@ -17,7 +17,7 @@ def converted(expected: Any, value: Any) -> Any:
     """Return JSON data as a value of a type. Raise ValueError if it does not match."""
     if expected is Any or expected is object or _has_type(expected, value):
         return value
-    if _needs_pydantic(expected):
+    if has_model(expected):
         pydantic = sys.modules["pydantic"]
         try:
             return pydantic.TypeAdapter(expected).validate_python(value)
@@ -43,13 +43,14 @@ def _has_type(expected: Any, value: Any) -> bool:
     )
 
 
-def _needs_pydantic(expected: Any) -> bool:
+def has_model(expected: Any) -> bool:
+    """Return whether a type contains a pydantic model."""
     pydantic = sys.modules.get("pydantic")
     if pydantic is None:
         return False
     if isinstance(expected, type) and issubclass(expected, pydantic.BaseModel):
         return True
-    return any(_needs_pydantic(part) for part in typing.get_args(expected))
+    return any(has_model(part) for part in typing.get_args(expected))
 
 
 def _problem(problem: typing.Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from clew.cli.options import (
     StopAfterOption,
     StopBeforeOption,
     StoreOption,
+    TargetArgument,
     ThreadOption,
     TimeoutOption,
     remember_graph,
@@ -28,9 +29,7 @@ from clew.runtime.settings import Durability, OnError
 
 
 def run(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
-    ],
+    target: TargetArgument,
     pairs: ValuesArgument = None,
     values: ValuesFile = None,
     run_id: IdOption = None,

@@ -12,6 +12,7 @@ from clew.cli.options import (
     IdOption,
     JsonOption,
     StoreOption,
+    TargetArgument,
     ThreadOption,
     attributes_of,
     store_at,
@@ -25,9 +26,7 @@ from clew.runtime.workers.unserved import known_queues
 
 
 def submit(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
-    ],
+    target: TargetArgument,
     pairs: ValuesArgument = None,
     values: ValuesFile = None,
     queue: Annotated[

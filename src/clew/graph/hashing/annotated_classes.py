@@ -40,15 +40,17 @@ def methods_of(
         yield name, found[name]
 
 
-def _functions(member: Any) -> Iterator[types.FunctionType]:
+def parts_of(member: Any) -> tuple[Any, ...]:
+    """Return the functions that a member of a class is made of; any other member itself."""
     if isinstance(member, staticmethod | classmethod):
-        member = member.__func__
-    parts: tuple[Any, ...] = (member,)
+        return (member.__func__,)
     if isinstance(member, property):
-        parts = (member.fget, member.fset, member.fdel)
-    elif isinstance(member, functools.cached_property):
-        parts = (member.func,)
-    for part in parts:
+        return member.fget, member.fset, member.fdel
+    return (member.func,) if isinstance(member, functools.cached_property) else (member,)
+
+
+def _functions(member: Any) -> Iterator[types.FunctionType]:
+    for part in parts_of(member):
         function = getattr(part, "__wrapped__", part) if callable(part) else part
         if isinstance(function, types.FunctionType):
             yield function

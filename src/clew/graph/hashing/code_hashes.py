@@ -45,7 +45,7 @@ import msgspec
 
 from clew.errors import EncodeError
 from clew.graph.annotations import function_name, shown
-from clew.graph.hashing.annotated_classes import methods_of
+from clew.graph.hashing.annotated_classes import methods_of, parts_of
 from clew.graph.hashing.class_fields import default_of, frozen_fields
 from clew.graph.hashing.instructions import SKIPPED, instructions_of
 from clew.graph.hashing.own_code import OwnPackage
@@ -445,12 +445,7 @@ class _Hashing:
     def _member(self, cls: type, name: str, member: Any) -> Iterator[bytes]:
         if isinstance(member, staticmethod | classmethod):
             member = member.__func__
-        functions: tuple[Any, ...] = (member,)
-        if isinstance(member, property):
-            functions = (member.fget, member.fset, member.fdel)
-        elif isinstance(member, functools.cached_property):
-            functions = (member.func,)
-        for function in functions:
+        for function in parts_of(member):
             inner = _function_in(function) if hasattr(function, "__get__") else None
             if inner is not None:
                 if not inner.__code__.co_filename.startswith("<string>"):  # not made by @dataclass

@@ -23,7 +23,8 @@ from clew.engine.program import value_names
 from clew.engine.working_state import WorkingState
 from clew.errors import GraphChangedError
 from clew.graph import Graph
-from clew.graph.interface import may_send, required_fields, writers_of
+from clew.graph.interface import may_send, required_fields
+from clew.graph.topology import writers_of
 from clew.state import GraphState, assemble, located
 
 

@@ -28,6 +28,7 @@ from clew.stores.kv import (
     older,
 )
 from clew.stores.postgres.connection import StoreConnection
+from clew.stores.postgres.entries import columns
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -125,7 +126,7 @@ class PostgresKeyValueTable(KeyValueTable):
             self._what,
             "SELECT r.head || r.rest, r.value FROM unnest(%s::text[], %b::bytea[]) AS wanted (head, digest) "
             "JOIN @.kv_rows r ON r.table_id = %s AND r.head = wanted.head AND r.digest = wanted.digest",
-            (*_columns((_key_parts(key)[::2] for key in keys), 2), self._id),
+            (*columns((_key_parts(key)[::2] for key in keys), 2), self._id),
         )
         return {key: bytes(value) for key, value in rows}
 
@@ -174,9 +175,9 @@ class PostgresKeyValueTable(KeyValueTable):
         mark = token_hex(8)
         values = (
             *(self._id, mark, expect, expect),
-            *_columns((row for row in put if len(row[3]) <= _LARGEST), 4),
+            *columns((row for row in put if len(row[3]) <= _LARGEST), 4),
             *(part for row in large for part in row),
-            *_columns(gone, 2),
+            *columns(gone, 2),
             *(mark, mark),
         )
         rows = self._link.fetch(self._what, _WRITE.replace("&", _LARGE_ROW * len(large)), values)
@@ -199,10 +200,6 @@ def _key_parts(key: str) -> tuple[str, str, bytes]:
     check_key(key)
     rest = key[_HEAD:]
     return key[:_HEAD], rest, sha256(rest.encode()).digest() if rest else b""
-
-
-def _columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows)] or [[] for _ in range(width)]
 
 
 def names_on(link: Any) -> list[str]:
