@@ -31,7 +31,7 @@ from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTime
 from clew.explore.checking.effects import Effect
 from clew.graph import Graph
 from clew.runtime.calls.recorder import Recorder, is_async
-from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.scopes import Asking, NodeCall
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.timers import Timer
 from clew.runtime.log.snapshots import SinceSnapshot
@@ -307,19 +307,11 @@ class _ObservingRecorder(Recorder):
         self._note = note
         self._asked: Counter[tuple[Any, ...]] = Counter()
 
-    def call(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, call: NodeCall) -> Any:
         """Return the recorded result, or make, report and record the call."""
+        item, attempt, scope, name, fn, args, kwargs = call
         if name.startswith("clew."):
-            return super().call(item, attempt, scope, name, fn, args, kwargs)
+            return super().call(call)
 
         request, place = _encoded([list(args), kwargs]), scope.place
         same = (item.path, item.frame.epoch, attempt, name, request)
@@ -333,7 +325,7 @@ class _ObservingRecorder(Recorder):
         async def amade(*args: Any, **kwargs: Any) -> Any:
             return await made(*args, **kwargs)
 
-        return super().call(item, attempt, scope, name, amade if is_async(fn) else made, args, kwargs)
+        return super().call(call._replace(fn=amade if is_async(fn) else made))
 
 
 def _encoded(request: Any) -> bytes:

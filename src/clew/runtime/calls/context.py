@@ -23,7 +23,7 @@ from clew.graph.json_schema import json_schema
 from clew.runtime.calls import pending_awaits
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.awaited_run import AwaitedRun
-from clew.runtime.calls.scopes import Scope, scope_of
+from clew.runtime.calls.scopes import NodeCall, Scope, scope_of
 from clew.runtime.calls.transaction import CollectedTransaction
 from clew.runtime.calls.waiting import (
     NOTHING,
@@ -204,6 +204,5 @@ class RunContext:
     ) -> Any:
         if self.cancelled:
             raise self._host.leave(self._item, self.attempt)
-        return self._host.recorder.call(
-            self._item, self.attempt, self._scope().within(), name, fn, args, kwargs
-        )
+        scope = self._scope().within()
+        return self._host.recorder.call(NodeCall(self._item, self.attempt, scope, name, fn, args, kwargs))

@@ -16,7 +16,7 @@ from clew.errors import MutationError
 from clew.runtime.calls.arguments import arguments, calls_of
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.mutation_check import Guard, Input, InputGuard
-from clew.runtime.calls.scopes import Asking, Leaving, Scope, raise_question
+from clew.runtime.calls.scopes import Asking, Leaving, NodeCall, Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
@@ -31,17 +31,8 @@ if TYPE_CHECKING:
 class CallHandler(Protocol):
     """Implements `ctx.record`, by making the call or from a recording."""
 
-    def call(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Return the response of a call, or an awaitable of it; run the function inside `scope`."""
+    def call(self, call: NodeCall) -> Any:
+        """Return the response of a call, or an awaitable of it; run the function inside the scope of the call."""
 
 
 class RecordingHost(Protocol):

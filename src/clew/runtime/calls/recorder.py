@@ -26,7 +26,7 @@ from clew.engine.frame import Item
 from clew.errors import EncodeError, RunCancelledError, StoreCorruptError, StoreError
 from clew.runtime.calls.ambiguity import Made, check, place_text
 from clew.runtime.calls.arguments import check_built
-from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.scopes import Asking, NodeCall, Scope
 from clew.runtime.crash_points import reach
 from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
 from clew.runtime.observers import NO_OBSERVER, CallObserver
@@ -113,26 +113,15 @@ class Recorder:
         self._begun: dict[str, int] = {}  # path -> running attempt, of nodes that are recorded as a whole
         self._lock = threading.Lock()
 
-    def call(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, wanted: NodeCall) -> Any:
         """Return the recorded response of a call, or make the call and record it.
 
         A function with an attribute `awaited` blocks for a node that awaits the call, in another process.
         """
-        if not callable(fn):
-            raise TypeError(
-                f"ctx.record({name!r}, ...) expects a function, got {fn!r}; pass the function without calling it"
-            )
+        wanted.check()
+        item, attempt, scope, name, fn, args, kwargs = wanted
         if is_async(fn) and self._session.off_loop is not None and self._must_read(item):
-            return in_flight(scope, partial(self._call_later, item, attempt, scope, name, fn, args, kwargs))
+            return in_flight(scope, partial(self._call_later, wanted))
         call = _PendingCall(item, attempt, scope, name, (args, kwargs), self._history(item))
         for found in call.history.candidates(item.frame.epoch, attempt, scope.place):
             if (
@@ -177,10 +166,10 @@ class Recorder:
         self._keep(call, response, None)
         return response
 
-    async def _call_later(self, item: Item, *call: Any) -> Any:
+    async def _call_later(self, wanted: NodeCall) -> Any:
         """Make a call after its history was read on a thread."""
-        await self._ahistory(item)
-        value = self.call(item, *call)
+        await self._ahistory(wanted.item)
+        value = self.call(wanted)
         return await value if inspect.isawaitable(value) else value
 
     def _is_raised_again(self, call: RecordedCall) -> bool:

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.errors import NodeError
 from clew.runtime.log.call_records import Place
@@ -196,3 +196,23 @@ def _asker() -> object:
         except RuntimeError:  # no loop runs in this thread
             pass
     return threading.get_ident() if task is None else task
+
+
+class NodeCall(NamedTuple):
+    """A call that a node makes with `ctx.record`; its scope is the function that is called."""
+
+    item: Item
+    attempt: int
+    scope: Scope
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def check(self) -> None:
+        """Raise TypeError if the node gave no function."""
+        if not callable(self.fn):
+            raise TypeError(
+                f"ctx.record({self.name!r}, ...) expects a function, got {self.fn!r}; pass the function without "
+                f"calling it"
+            )

@@ -59,7 +59,7 @@ from clew.runtime.calls.ambiguity import about
 from clew.runtime.calls.children import CHILD, child_id, child_seed, given_to
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import now
-from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.scopes import Asking, NodeCall, Scope
 from clew.runtime.calls.waiting import Waiting
 from clew.runtime.children.deep_children import in_task, is_deep, level_of_children, on_thread
 from clew.runtime.children.ended_children import end_child
@@ -169,8 +169,8 @@ class ChildRun:
         return result or read_result(self._opener, run_id)
 
     def _call(self, run: Callable[..., Any]) -> Any:
-        session = self._session
-        return session.recorder.call(self._item, self._attempt, self._scope, CHILD, run, self._request, {})
+        call = NodeCall(self._item, self._attempt, self._scope, CHILD, run, self._request, {})
+        return self._session.recorder.call(call)
 
     def _finished(self, run_id: str) -> RunResult | None:
         """Return the result of a child that this process has run."""

@@ -19,7 +19,7 @@ from clew.runtime.calls.arguments import arguments
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.mutation_check import Input
 from clew.runtime.calls.recorder import now
-from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.scopes import Asking, NodeCall, Scope
 from clew.runtime.remote.frames import Made, Method
 from clew.runtime.remote.inputs import LargeInput, LargeInputs, is_small
 from clew.runtime.remote.pickling import (
@@ -275,14 +275,14 @@ class Attempt:
 
     def _record(self, place: Any, name: str, args: Any, kwargs: Any, making: Making) -> Any:
         making.scope = scope = self._scope(place)
-        return self._session.recorder.call(self._item, self._attempt, scope, name, making, args, kwargs)
+        return self._session.recorder.call(
+            NodeCall(self._item, self._attempt, scope, name, making, args, kwargs)
+        )
 
     def _now(self, place: Any) -> float:
         session = self._session
-        scope = self._scope(place)
-        found: float = session.recorder.call(
-            self._item, self._attempt, scope, "clew.now", session.clock.time, (), {}
-        )
+        call = NodeCall(self._item, self._attempt, self._scope(place), "clew.now", session.clock.time, (), {})
+        found: float = session.recorder.call(call)
         return found
 
     def _key(self) -> str:

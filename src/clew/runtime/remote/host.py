@@ -24,7 +24,7 @@ from clew.runtime.calls.cancellations import own_error
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.host import SLEPT, Host
 from clew.runtime.calls.recorder import in_flight, is_async
-from clew.runtime.calls.scopes import Asking, Leaving, Scope, raise_question
+from clew.runtime.calls.scopes import Asking, Leaving, NodeCall, Scope, raise_question
 from clew.runtime.calls.waiting import Waiting, WaitRequest
 from clew.runtime.remote.frames import BodyEvent, DriverReply, Made, Method
 from clew.runtime.remote.pickling import Dumps, loads, pack_raised, unpack_raised
@@ -263,24 +263,13 @@ class _Calls:
     def __init__(self, host: WorkerHost) -> None:
         self._host = host
 
-    def call(
-        self,
-        item: Any,
-        attempt: int,
-        scope: Scope,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, call: NodeCall) -> Any:
         """Return the recorded response of a call, or make the call and have the driver record it."""
         host = self._host
+        _, _, scope, name, fn, args, kwargs = call
         if name == "clew.now":
             return host.request("now", scope.place)
-        if not callable(fn):
-            raise TypeError(
-                f"ctx.record({name!r}, ...) expects a function, got {fn!r}; pass the function without calling it"
-            )
+        call.check()
         asked = host.packed((scope.place, name, args, kwargs), "record")
         if is_async(fn):
             return in_flight(scope, partial(self._acall, scope, asked, partial(fn, *args, **kwargs)))

@@ -7,7 +7,7 @@ the node has not ended by then, it needs a response that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from clew.runtime.calls.ambiguity import about, place_text
 from clew.runtime.calls.children import CHILD, given_to
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, is_async, now
-from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.calls.scopes import Asking, NodeCall, Scope
 from clew.runtime.calls.waiting import WaitRequest, outcome_of
 from clew.runtime.log.call_records import RecordedCall, Request, digest_of_values
 from clew.runtime.log.run_log import RunLog
@@ -56,22 +56,14 @@ class RecordedCallSource:
         history = self._histories.get(item.path, _NOTHING)
         return next(iter(history.candidates(item.frame.epoch, attempt, scope.place)), None)
 
-    def call(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, call: NodeCall) -> Any:
         """Return the recorded result of a call: of this attempt, or a successful one of another attempt.
 
         Raises:
             ReplayMissingError: If the call was not recorded.
             ReplayMismatchError: If a different call was recorded.
         """
+        item, attempt, scope, name, fn, args, kwargs = call
         history = self._histories.get(item.path, _NOTHING)
         known = history.candidates(item.frame.epoch, attempt, scope.place)
         at = place_text(scope.place)
@@ -189,7 +181,7 @@ class ReplayHost(Host):
         is_asked = any(path.startswith(f"{place}/") for path in self._asked)
         if not is_asked and self._recordings.recorded(item, attempt, scope) is None:
             self._replay(place, self._children.find(self.run_id, place), graph)
-            await self._recordings.call(item, attempt, scope, CHILD, _anever, (), {})
+            await self._recordings.call(NodeCall(item, attempt, scope, CHILD, _anever, (), {}))
         return self._child(item, attempt, scope, graph, *request)
 
     def _child(
@@ -214,7 +206,7 @@ class ReplayHost(Host):
             request = (request[0], *recorded.request[0][1:3], key)
             if recorded.error is not None:
                 self._replay(place, self._children.find(self.run_id, place), graph)
-        run_id = self._recordings.call(item, attempt, scope, CHILD, _never, request, {})
+        run_id = self._recordings.call(NodeCall(item, attempt, scope, CHILD, _never, request, {}))
         if isawaitable(run_id):
             run_id = now(run_id)
         self._replay(place, run_id, graph)
