@@ -299,32 +299,9 @@ class PostgresStore(Store):
         received: Sequence[int] = (),
     ) -> None:
         """Add entries atomically, in one round trip unless there are statements."""
-        if len(entries) == 1 and fence and not (drop or blobs or statements or received):
-            entry: LogEntry = entries[0]
-            mine = (fence >> 32, fence, key_of(run_id))
-            try:
-                if is_own_step(entry.kind, entry.path):
-                    values: tuple[Any, ...] = (*content(run_id, entry), *mine)
-                    done = self._link.change(f"run {run_id!r}", ADD_STEP, values)
-                else:
-                    values = (*named(entry), *content(run_id, entry), *mine)
-                    done = self._link.change(f"run {run_id!r}", ADD_ENTRY, values)
-                if done:
-                    return
-            except ConstraintViolation:
-                pass  # the name exists: `_append` finds out with which content
-        self._append(run_id, entries, fence, drop, blobs, statements, received)
-
-    def _append(
-        self,
-        run_id: str,
-        entries: Sequence[LogEntry],
-        fence: int,
-        drop: Sequence[tuple[str, str, int]],
-        blobs: Mapping[str, bytes],
-        statements: Sequence[Statement],
-        received: Sequence[int],
-    ) -> None:
+        is_single = len(entries) == 1 and fence and not (drop or blobs or statements or received)
+        if is_single and self._is_added(run_id, entries[0], fence):
+            return
         gone = frozenset(drop)
         kept: dict[tuple[str, str, int], LogEntry] = {}
         twice: LogEntry | None = None
@@ -344,6 +321,18 @@ class PostgresStore(Store):
             raise CommitConflictError(conflict(run_id, self._differing(run_id, kept.values()))) from error
         if not is_mine:
             self._check_fence(run_id, fence)
+
+    def _is_added(self, run_id: str, entry: LogEntry, fence: int) -> bool:
+        """Add an entry with a short statement; return False if its name exists or the fence is stale."""
+        mine = (fence >> 32, fence, key_of(run_id))
+        try:
+            if is_own_step(entry.kind, entry.path):
+                values: tuple[Any, ...] = (*content(run_id, entry), *mine)
+                return bool(self._link.change(f"run {run_id!r}", ADD_STEP, values))
+            values = (*named(entry), *content(run_id, entry), *mine)
+            return bool(self._link.change(f"run {run_id!r}", ADD_ENTRY, values))
+        except ConstraintViolation:
+            return False
 
     def _with_statements(
         self, run_id: str, kept: Sequence[LogEntry], values: tuple[Any, ...], statements: Sequence[Statement]

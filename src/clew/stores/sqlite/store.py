@@ -300,40 +300,9 @@ class SQLiteStore(Store):
         wait: bool = True,
         received: Sequence[int] = (),
     ) -> None:
-        """Add entries atomically. A single entry is one statement and one commit."""
-        if len(entries) == 1 and fence and wait and not (drop or blobs or statements or received):
-            entry: LogEntry = entries[0]
-            kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
-            crc = checksum(run_id, kind, path, n, body, digest)
-            number = fence >> 32
-            try:
-                with self._lock:
-                    db = clean(self) if self._is_open else self._db
-                    if kind == OWN_STEP and not path and 0 <= n < SPAN:
-                        key = number * SPAN + n
-                        done = db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
-                    else:
-                        values = (kind, path, n, body, digest, crc, number, fence, run_id)
-                        done = db.execute(_ADD_ENTRY, values)
-                    if done.rowcount:
-                        return
-            except sqlite3.IntegrityError:
-                pass  # the name exists: `_append` finds out with which content
-            except (sqlite3.Error, OverflowError, UnicodeError) as error:
-                raise self._explained(error, f"run {run_id!r}") from error
-        self._append(run_id, entries, fence, drop, blobs, statements, wait, received)
-
-    def _append(
-        self,
-        run_id: str,
-        entries: Sequence[LogEntry],
-        fence: int,
-        drop: Sequence[tuple[str, str, int]],
-        blobs: Mapping[str, bytes],
-        statements: Sequence[Statement],
-        wait: bool,
-        received: Sequence[int],
-    ) -> None:
+        is_single = len(entries) == 1 and fence and wait and not (drop or blobs or statements or received)
+        if is_single and self._is_added(run_id, entries[0], fence):
+            return
         gone = frozenset(drop)
         with self._lock, self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
@@ -354,6 +323,26 @@ class SQLiteStore(Store):
             put_blobs(db, self._folder, number, blobs)
             if received:
                 inbox.receive(db, number, received)
+
+    def _is_added(self, run_id: str, entry: LogEntry, fence: int) -> bool:
+        """Add an entry with one statement and one commit; return False if its name exists or the fence is stale."""
+        kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
+        crc = checksum(run_id, kind, path, n, body, digest)
+        number = fence >> 32
+        try:
+            with self._lock:
+                db = clean(self) if self._is_open else self._db
+                if kind == OWN_STEP and not path and 0 <= n < SPAN:
+                    key = number * SPAN + n
+                    done = db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
+                else:
+                    values = (kind, path, n, body, digest, crc, number, fence, run_id)
+                    done = db.execute(_ADD_ENTRY, values)
+                return bool(done.rowcount)
+        except sqlite3.IntegrityError:
+            return False
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._explained(error, f"run {run_id!r}") from error
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
         with self._lock:
