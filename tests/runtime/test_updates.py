@@ -78,8 +78,8 @@ def test_a_value_is_changed_and_the_run_goes_on(store: Store) -> None:
     assert [item.path for item in engine.frontier("r")] == ["approve#1"]
     result = Engine(AGENT, store=store).resume("r", stop_before=[])
     assert (result.status, result["sent"]) == ("completed", "sent better")
-    assert sorted(CALLS[:2]) == ["note", "think"]  # they run beside each other
-    assert CALLS[2:] == ["approve", "approve", "send"]
+    assert [call for call in CALLS if call != "note"] == ["think", "approve", "approve", "send"]
+    assert CALLS.count("note") == 1  # beside the others, in any order
     assert engine.replay("r").ok
 
 
