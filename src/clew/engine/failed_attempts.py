@@ -48,11 +48,11 @@ def give_up(
     machine: Machine,
     item: Item,
     error: BaseException,
-    started: float,
-    duration: float,
+    started: float = 0.0,
+    duration: float = 0.0,
     *,
-    retry: bool,
-    inside: Sequence[Frame],
+    retry: bool = True,
+    inside: Sequence[Frame] = (),
 ) -> None:
     """Schedule a retry after a failed attempt, or record the failure; `inside` are the frames of a subgraph item."""
     if machine.options.listening:

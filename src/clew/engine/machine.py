@@ -441,18 +441,7 @@ class Machine:
             if not (open_step.held_mask and held_results.release(self, frame)):
                 frame_lifecycle.check_drained(self, frame)
 
-    def give_up(
-        self,
-        item: Item,
-        error: BaseException,
-        started: float = 0.0,
-        duration: float = 0.0,
-        *,
-        retry: bool = True,
-        inside: Sequence[Frame] = (),
-    ) -> None:
-        """Report a failed attempt, after which a retry may follow; `inside` are the frames of a subgraph item."""
-        failed_attempts.give_up(self, item, error, started, duration, retry=retry, inside=inside)
+    give_up = failed_attempts.give_up
 
     # -- output ----------------------------------------------------------------------------------
 
