@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.runtime.remote.executor import RemoteExecutor, check_limits
+from clew.runtime.remote.listening import ListenOptions
 from clew.runtime.remote.processes import ProcessBackend
 
 __all__ = ["RemoteExecutor", "dask", "processes", "ray"]
@@ -38,9 +39,7 @@ def dask(
     from clew.runtime.remote.dask import DaskBackend
 
     check_limits(lost_workers, lost_after)
-    backend = DaskBackend(
-        client, listen=listen, advertise=advertise, insecure=insecure, lost_after=lost_after
-    )
+    backend = DaskBackend(client, ListenOptions(listen, advertise, insecure), lost_after)
     return RemoteExecutor(backend, lost_workers=lost_workers, lost_after=lost_after)
 
 
@@ -62,12 +61,6 @@ def ray(
     from clew.runtime.remote.ray import RayBackend
 
     check_limits(lost_workers, lost_after)
-    backend = RayBackend(
-        address,
-        options=options or {},
-        listen=listen,
-        advertise=advertise,
-        insecure=insecure,
-        lost_after=lost_after,
-    )
+    place = ListenOptions(listen, advertise, insecure)
+    backend = RayBackend(address, options or {}, place, lost_after)
     return RemoteExecutor(backend, lost_workers=lost_workers, lost_after=lost_after)

@@ -22,6 +22,7 @@ from clew.runtime.remote.listening import (
     PROBE_TIME,
     PROBED,
     Listening,
+    ListenOptions,
     check_probes,
     is_loopback,
     probe,
@@ -40,15 +41,7 @@ class DaskBackend:
 
     is_cluster = True
 
-    def __init__(
-        self,
-        client: Any,
-        *,
-        listen: str | None,
-        advertise: str | None,
-        insecure: bool,
-        lost_after: float,
-    ) -> None:
+    def __init__(self, client: Any, options: ListenOptions, lost_after: float) -> None:
         try:
             import cloudpickle
             import distributed
@@ -64,7 +57,7 @@ class DaskBackend:
             )
         self.dumps = cluster_dumps(cloudpickle.Pickler)
         self._client = client
-        self._options = (listen, advertise, insecure)
+        self._options = options
         self._lost_after = lost_after
         self._reaches_workers = True
 
@@ -79,15 +72,12 @@ class DaskBackend:
         desk.watch()
 
     def _listen(self, desk: Desk) -> None:
-        listen, advertise, insecure = self._options
         context = self._client.security.get_listen_args("client")["ssl_context"]
         self._listening = Listening(
             desk,
-            listen=listen,
-            advertise=advertise,
+            self._options,
             default=self._interface(),
             tls=None if context is None else ("dask", context),
-            insecure=insecure,
         )
         address = self._listening.address
         self._address = (address.host, address.port, address.key, address.tls)

@@ -15,7 +15,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.errors import DefinitionError, DriverUnreachableError
 from clew.runtime.remote.desk import Desk
@@ -45,19 +45,21 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class ListenOptions(NamedTuple):
+    """The options of an executor about its driver's socket."""
+
+    listen: str | None
+    advertise: str | None
+    insecure: bool
+
+
 class Listening:
     """A socket that workers connect to."""
 
     def __init__(
-        self,
-        desk: Desk,
-        *,
-        listen: str | None,
-        advertise: str | None,
-        default: str,
-        tls: tuple[str, ssl.SSLContext] | None,
-        insecure: bool,
+        self, desk: Desk, options: ListenOptions, *, default: str, tls: tuple[str, ssl.SSLContext] | None
     ) -> None:
+        listen, advertise, insecure = options
         host, port = (default, 0) if listen is None else place_of(listen, "listen=")
         known = None if advertise is None else place_of(advertise, "advertise=")
         self._context: ssl.SSLContext | None = None

@@ -28,6 +28,7 @@ from clew.runtime.remote.listening import (
     PROBE_TIME,
     PROBED,
     Listening,
+    ListenOptions,
     check_probes,
     probe,
     source_address,
@@ -43,14 +44,7 @@ class RayBackend:
     is_cluster = True
 
     def __init__(
-        self,
-        address: str | None,
-        *,
-        options: Mapping[str, Any],
-        listen: str | None,
-        advertise: str | None,
-        insecure: bool,
-        lost_after: float,
+        self, address: str | None, options: Mapping[str, Any], place: ListenOptions, lost_after: float
     ) -> None:
         try:
             import ray
@@ -73,7 +67,7 @@ class RayBackend:
         self._task: Any = task.options(**own)
         self._inner_task: Any = task.options(**{**own, "num_cpus": 0})
         self._runtime_env = options.get("runtime_env")
-        self._options = (listen, advertise, insecure)
+        self._place = place
         self._lost_after = lost_after
         self._changed = Condition()
         self._open: dict[Any, Done] = {}  # the tasks that have not ended
@@ -82,15 +76,13 @@ class RayBackend:
 
     def open(self, desk: Desk) -> None:
         """Listen for workers."""
-        listen, advertise, insecure = self._options
+        place = self._place
         context = _tls_context(ssl.PROTOCOL_TLS_SERVER)
         self._listening = Listening(
             desk,
-            listen=listen,
-            advertise=advertise,
-            default=listen if listen and advertise else self._interface(),
+            place,
+            default=place.listen if place.listen and place.advertise else self._interface(),
             tls=None if context is None else ("ray", context),
-            insecure=insecure,
         )
         self._address = self._listening.address
         if self._listening.needs_probe or _is_ray_client():  # two networks may use the same addresses
