@@ -440,7 +440,7 @@ def test_a_timeout_ends_the_span_of_the_item(traces: Traces) -> None:
 
     released = Event()
 
-    @node(output="b", timeout=0.01)
+    @node(output="b", timeout=1.0)  # it has begun by then
     def stuck(a: int) -> int:
         released.wait(60)
         return a

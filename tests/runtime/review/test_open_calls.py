@@ -80,7 +80,7 @@ async def leaves_one(x: int, ctx: Context) -> str:
 def test_an_open_call_is_not_a_difference(tmp_path: Path, function: Any, status: str) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
     engine = Engine(
-        Graph([function]), store=store, default_node_timeout=0.5
+        Graph([function]), store=store, default_node_timeout=3.0
     )  # a question waits for its siblings
     assert engine.run({"x": 1}, run_id="r", check=False).status == status
     with warnings.catch_warnings():
