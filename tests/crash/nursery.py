@@ -27,6 +27,7 @@ from clew.testing import crash_points
 from tests.crash import program
 
 RUN = "killed"
+LONG = {"lease": 600.0}  # options for an owner that is stopped, and whose lease must not end by itself
 
 
 def opened(address: str, synchronous: str = "normal") -> Store:

@@ -15,7 +15,7 @@ from clew import Engine, PostgresStore
 from clew.testing import crash_points
 from tests.crash import program
 from tests.crash.conftest import Trials
-from tests.crash.nursery import Nursery
+from tests.crash.nursery import LONG, Nursery
 from tests.crash.supervisor import Trial
 from tests.stores.servers import PostgresServer
 
@@ -57,7 +57,7 @@ def test_killed_at_random_instants(trials: Trials, server: PostgresServer) -> No
 
 
 def test_two_processes_resume_one_run(trials: Trials, nursery: Nursery, server: PostgresServer) -> None:
-    trial = new(trials, server)
+    trial = new(trials, server, options=LONG)
     assert trial.go(crash="after-journal:4")["killed"]
     first = trial.go(stop="after-claim:1")
     assert first["stopped"]
@@ -70,7 +70,7 @@ def test_two_processes_resume_one_run(trials: Trials, nursery: Nursery, server: 
 def test_an_owner_that_was_stopped_for_longer_than_its_lease(
     trials: Trials, nursery: Nursery, server: PostgresServer, place: str
 ) -> None:
-    trial = new(trials, server)
+    trial = new(trials, server, options=LONG)
     owner = trial.go(stop=place, away=3600.0)
     assert owner["stopped"], owner
     assert trial.go()["error"] == "RunOwnedError"  # it lives, and its lease too
