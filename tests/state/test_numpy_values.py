@@ -260,7 +260,7 @@ sys.meta_path.insert(0, NotInstalled())
 
 def in_a_process(program: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
