@@ -1,8 +1,8 @@
 """What holds for all tests: how Hypothesis searches; files in memory; and a PostgreSQL server for each worker.
 
 In CI a test result must be a function of the commit, so examples are derived from the test itself. At a
-desk the search is random and remembers what it found in ``.hypothesis``. There is no deadline in either:
-workers share cores, so the time of one example says nothing.
+desk the search is random and remembers what it found in ``.hypothesis``. There is no deadline in either, and no check
+of how long examples take to generate: workers share cores, so the time of one example says nothing.
 
 Temporary files are in memory where that is a file system with room. On a disk, creating and closing a SQLite store
 takes a hundred times as long, and most tests do that. What survives a SIGKILL does not depend on the disk; tests that
@@ -24,14 +24,16 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.connections import stores_left_open
 from tests.posix import needs_posix
 from tests.stores.servers import PostgresServer
 
-settings.register_profile("desk", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "ci", settings.get_profile("desk"), derandomize=True, database=None, print_blob=True
+)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30  # containers often have 64 MiB there

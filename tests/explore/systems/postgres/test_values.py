@@ -16,6 +16,7 @@ from clew.explore.systems.postgres.row_images import fields, loader, text, value
 from clew.state.codec import decode, encode
 from tests.explore.systems.postgres_databases import Database, check_round_trips
 
+UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 # Each is a type and values of it that are easily mixed up.
 DELICATE = {
     "json": ['{"a":1}', '{"a": 1}', '{"b":1,"a":1,"a":2}', "null", "1.0", "1.00", '"\\u0041"'],
@@ -161,7 +162,7 @@ def test_values_are_shown_as_pythons_own(database: Database) -> None:
     assert (second["d"], second["m"], second["b"]) == ("infinity", "[0:0]={7}", None)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, derandomize=True)
+@settings(suppress_health_check=UNCHECKED, max_examples=60, derandomize=True)
 @given(
     st.lists(
         st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12),
@@ -188,7 +189,7 @@ def test_images_are_taken_apart_as_the_server_put_them_together(
     assert without(image, [0]) == short
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, derandomize=True)
+@settings(suppress_health_check=UNCHECKED, max_examples=60, derandomize=True)
 @given(
     st.lists(
         st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8), max_size=5

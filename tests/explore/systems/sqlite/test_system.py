@@ -790,7 +790,11 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("user_triggers", [False, True])
-@settings(max_examples=10, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     program=st.lists(
         st.tuples(
