@@ -481,7 +481,7 @@ class Machine:
         Those inside subgraph items that have not ended follow.
         """
         root = self.root
-        found = frame_lifecycle.failures_of(root)
+        found = frame_lifecycle.failures_of(root) if root.failures else ()
         return (*found, *frame_lifecycle.failures_of_open_items(root)) if root.open_steps else found
 
     def notify(self, kind: str, item: Item, **data: Any) -> None:

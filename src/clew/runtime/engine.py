@@ -122,14 +122,15 @@ class Engine(StoredRuns):
         With a `thread`, the run continues from the last state of that thread. It pauses before a step with a node of
         `stop_before`, or after one of `stop_after`.
         """
-        execution = self._execution
+        execution, opener = self._execution, self._opener
         hold = execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
-        registration = registered(attributes)
+        stops, registration = read_stops(opener.graph, stop_before, stop_after), registered(attributes)
+        if thread is None and not turn and progress is False:  # most runs
+            opening = partial(opener.new, values, hold.run_id, None, hold.owner, stops, registration)
+            return execution.drive(hold, opening, check)
         with showing(progress) as listener:
             if thread is None and not turn:
-                new = (values, hold.run_id, listener, hold.owner, stops, registration)
-                opening = partial(self._opener.new, *new)
+                opening = partial(opener.new, values, hold.run_id, listener, hold.owner, stops, registration)
                 return execution.drive(hold, opening, check)
             call = read_turn(thread, turn)
             turning = self._turns.opening(call, values, hold, listener, stops, registration=registration)
@@ -149,14 +150,12 @@ class Engine(StoredRuns):
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
-        execution = self._execution
+        execution, opener = self._execution, self._opener
         hold = execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
-        registration = registered(attributes)
+        stops, registration = read_stops(opener.graph, stop_before, stop_after), registered(attributes)
         with showing(progress) as listener:
             if thread is None and not turn:
-                new = (values, hold.run_id, listener, hold.owner, stops, registration)
-                opening = partial(self._opener.new, *new)
+                opening = partial(opener.new, values, hold.run_id, listener, hold.owner, stops, registration)
                 return await execution.adrive(hold, opening, check, at_once=True)
             call = read_turn(thread, turn)
             turning = self._turns.opening(call, values, hold, listener, stops, registration=registration)

@@ -7,6 +7,7 @@ the log, and ownership of the run if other processes can use the store.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -79,9 +80,9 @@ class RunOpener(Ownership):
         """Return whether this opener can run nodes."""
         return self._graph is not None
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
-        """Return the graph; raise InputError without one."""
+        """The graph. Raises InputError without one."""
         if self._graph is None:
             raise InputError(
                 "this engine has no graph and can only inspect runs; to run nodes, use Engine(graph, store=...)"

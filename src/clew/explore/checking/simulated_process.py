@@ -13,7 +13,6 @@ out next. A node body is executed when its item completes. Time does not pass.
 from __future__ import annotations
 
 import inspect
-import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -282,7 +281,6 @@ class SimulatedProcess:
             resumption=saved.resumption,
         )
         session.timers = [(when, n, _with_copied_item(timer, copy)) for when, n, timer in saved.timers]
-        session._numbers = itertools.count(max((n for _, n, _ in saved.timers), default=-1) + 1)
         if saved.held:
             session.hold(saved.held)
         if saved.held_waits is not None:

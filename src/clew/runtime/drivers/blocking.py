@@ -158,13 +158,14 @@ class BlockingDriver:
         session = self._session
         clock, attempt = session.clock, item.attempt
         started, began = clock.time(), clock.monotonic()
-        if session.releases:
+        if session.executing is not None:
             session.executing[item] = started
         try:
             try:
                 value = session.call(item)
             finally:
-                session.executing.pop(item, None)
+                if session.executing is not None:
+                    session.executing.pop(item, None)
         except Exception as error:
             session.raised(item, attempt, error, started, clock.monotonic() - began)
         except BaseException as error:
@@ -189,7 +190,7 @@ class BlockingDriver:
             session.raised(item, attempt, error, started, clock.monotonic() - began)
             return
         self._in_flight[item] = future
-        if session.releases:
+        if session.executing is not None:
             session.executing[item] = started
         session.watch(item)
         future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
@@ -254,7 +255,8 @@ class BlockingDriver:
         session = self._session
         if self._in_flight.get(item) is future:
             del self._in_flight[item]
-            session.executing.pop(item, None)
+            if session.executing is not None:
+                session.executing.pop(item, None)
         duration = session.clock.monotonic() - began
         error = _cancelled(item) if future.cancelled() else future.exception()
         if error is None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ _PLAIN_RECORDS = {SingleItemStep, Step, FinishedItem}  # the most frequent, writ
 class Session(StoppingHost):
     """One resumption of a run, while it executes."""
 
+    # Defaults of what few sessions set: CPython 3.11 stores the attributes of an object without a dict up to 29.
     thread = 0  # the thread of the driver
     is_released = False  # the run was released, as far as this process knows
     sleepers = 0  # async nodes that sleep by a virtual clock
@@ -80,6 +82,9 @@ class Session(StoppingHost):
     accepts_changes = False  # a resumed child may have another structure
     result: RunResult | None = None  # set when the take has ended
     has_children = False  # that earlier sessions have started
+    executing: dict[Item, float] | None = None  # of a worker: the items that execute now, with their starts
+    cache_keys: dict[Item, str]  # of running cached nodes; only with a cache
+    _resumption: int | None = None  # None if the run is new
     _held: dict[str, tuple[float, float]] | None = None  # path -> due time and delay of the next attempt
     _new_events: list[Event] | None = None
     _unsent: Sequence[Event] = ()  # until their records are in the store
@@ -105,16 +110,17 @@ class Session(StoppingHost):
         self.runs, self.start = runs, start  # `runs` reads this run
         self.fence, self.owner = fence, owner  # the owner is the token of the claim
         self.created = created  # when the run was created, in seconds since the epoch
-        self._resumption = resumption  # None if the run is new
+        if resumption is not None:
+            self._resumption = resumption
         self.listeners = listeners
         self._recorder: Recorder | None = None
         self._left: frozenset[tuple[Item, int]] = frozenset()  # attempts whose values are discarded
         self._lock = threading.Lock()
         self._statements: dict[tuple[Item, int], list[Statement]] = {}  # of running attempts
         self.cache = cache
-        self.cache_keys: dict[Item, str] = {}  # of running cached nodes
+        if cache is not None:
+            self.cache_keys = {}
         self.observed: Observed | None = None  # what follows this take
-        self.executing: dict[Item, float] = {}  # of a worker: the items that execute now, with their starts
         is_plain = cache is None and not machine.options.step_by_step
         self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
         if settings.publish:
@@ -174,13 +180,10 @@ class Session(StoppingHost):
 
     # -- calling -----------------------------------------------------------------------------------------
 
-    def call(self, item: Item, attempt: int | None = None) -> Any:
+    def call(self, item: Item, attempt: int | None = None, *, is_observed: bool = False) -> Any:
         """Call the function of an item; before a node with side effects, make earlier records durable."""
-        if self.observed is not None and self.observed.surrounds:
-            return self.observed.call_item(self._call, item, attempt)
-        return self._call(item, attempt)
-
-    def _call(self, item: Item, attempt: int | None) -> Any:
+        if self.observed is not None and self.observed.surrounds and not is_observed:
+            return self.observed.call_item(partial(self.call, is_observed=True), item, attempt)
         batch = item.batch
         program = batch.open_step.frame.program
         call, _, is_bare = (program.calls or calls_of(program))[batch.number]
@@ -283,11 +286,6 @@ class Session(StoppingHost):
                 return
             error = asking.refusal
         self.machine.fail(item, error, started, duration)
-
-    def timeout_of(self, item: Item) -> float | None:
-        """Return the timeout of an item in seconds; None without a timeout."""
-        own = item.node.policy.timeout
-        return self.settings.default_node_timeout if own is None else own
 
     def expire(self, timer: Timer) -> bool:
         """Perform a timer that is due; return whether it ended an attempt."""

@@ -44,6 +44,9 @@ def matters(timer: Timer) -> bool:
     return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
 
 
+_numbers = itertools.count()  # from any thread; they order timers of the same time
+
+
 class TimedHost(Host):
     """A host with timers."""
 
@@ -61,14 +64,18 @@ class TimedHost(Host):
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with their own timeout
         self._deadlines: deque[tuple[float, Item, int]] = deque()
-        self._numbers = itertools.count()  # from any thread; they order timers of the same time
+
+    def timeout_of(self, item: Item) -> float | None:
+        """Return the timeout of an item in seconds; None without a timeout."""
+        own = item.node.policy.timeout
+        return self.settings.default_node_timeout if own is None else own
 
     def at(self, when: float, timer: Timer) -> None:
         """Set a timer."""
         self._push(self.timers, when, timer)
 
     def _push(self, timers: list[tuple[float, int, Timer]], when: float, timer: Timer) -> None:
-        heapq.heappush(timers, (when, next(self._numbers), timer))
+        heapq.heappush(timers, (when, next(_numbers), timer))
 
     def forget(self, timer: Timer) -> None:
         """Remove a timer."""

@@ -92,7 +92,7 @@ class TakenRunOpener(RunOpener):
             found = self.again(row.run_id, NO_ANSWER, None, False, token, fence=taken.fence)
             assert isinstance(found, Session)
             session = found
-        session.releases = True
+        session.releases, session.executing = True, {}
         return session
 
     def _first(self, taken: TakenRun, token: str) -> Session:

@@ -382,7 +382,8 @@ class Worker:
 
     def _items(self, run_id: str) -> list[tuple[str, float]]:
         session = self._live.get(run_id)
-        called = {} if session is None else dict(session.executing)  # from another thread: a moment old
+        executing = None if session is None else session.executing
+        called = dict(executing or {})  # from another thread: a moment old
         return [(item.path, started) for item, started in called.items()][:MOST_ITEMS]
 
     def _release_left(self) -> None:
