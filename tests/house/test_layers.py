@@ -25,7 +25,7 @@ graph_warnings error_links
 state
 display
 live
-graph stores/protocol stores/timer stores/lease_clock
+graph stores/protocol stores/timer stores/lease_clock stores/encoded_codes
 drawing stores/messages stores/inherited_docs
 stores/kv stores/sql_rows
 stores/results stores/queue stores/pages

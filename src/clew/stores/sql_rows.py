@@ -18,6 +18,7 @@ from zlib import crc32
 import msgspec
 
 from clew.errors import StoreCorruptError, UnknownRunError
+from clew.stores.encoded_codes import EncodedCodes
 from clew.stores.messages import damaged_entry, damaged_row
 from clew.stores.protocol import LogEntry, Message, RunRow
 
@@ -42,7 +43,8 @@ _SIGN = 1 << 31  # checksums of entries are stored signed: four bytes instead of
 
 def row_values(row: RunRow) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the values of a new row for its two tables: `COLUMNS` and `ORIGIN`."""
-    seed, codes = str(row.seed), msgspec.json.encode(row.codes).decode()
+    seed, given = str(row.seed), row.codes
+    codes = given.json if isinstance(given, EncodedCodes) else msgspec.json.encode(given).decode()
     values = (row.run_id, row.status, row.created, row.updated, row.graph, seed, row.parent, row.parent_step)
     of = (row.run_id, row.graph, row.start, seed, row.created, row.parent, row.parent_step)
     named = row.attributes

@@ -35,8 +35,9 @@ from clew.graph.skeleton import skeleton
 from clew.graph_warnings import warn
 from clew.state import digest, fingerprint
 from clew.stores import RunRow
+from clew.stores.encoded_codes import EncodedCodes
 
-_known: WeakKeyDictionary[GraphCode, dict[str, str]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[GraphCode, EncodedCodes] = WeakKeyDictionary()
 
 
 def description_of(graph: Graph) -> tuple[str, bytes]:
@@ -91,7 +92,7 @@ def codes_of(graph: Graph) -> dict[str, str]:
     code = graph_code(graph)
     found = _known.get(code)
     if found is None:
-        found = dict(_code(graph, ""))
+        found = EncodedCodes(_code(graph, ""))
         parts = structure(graph)
         found.update(
             (f"{node['name']}:", f"{_short(node)} {_describe_node(node)}") for node in parts.pop("nodes")
