@@ -87,13 +87,15 @@ _BEFORE = len(_LABEL).to_bytes(8, "big") + _LABEL + (32).to_bytes(8, "big")
 BY_HAND = "by hand"
 """The ending of an outcome that a person made."""
 
+_ENDINGS: dict[bool | str, bytes] = {False: b"false", True: b"true", BY_HAND: b'"by hand"'}
+
 
 def outcome_bytes(path: str, update: bytes, decision: bytes, ending: bool | str) -> bytes:
     """Return the canonical bytes of an outcome, given those of its update and its decision.
 
     `ending` is whether the item failed, or `BY_HAND`.
     """
-    return _json([path, msgspec.Raw(update), msgspec.Raw(decision), ending])
+    return b"[%b,%b,%b,%b]" % (_json(path), update, decision, _ENDINGS[ending])
 
 
 _json = msgspec.json.Encoder().encode

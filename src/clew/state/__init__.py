@@ -8,7 +8,7 @@ from __future__ import annotations
 from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.encoding import LARGE
 from clew.state.equality import equal, fingerprint, same
-from clew.state.graph_state import GraphState, assemble, located, position_of
+from clew.state.graph_state import GraphState, assemble, columns_of, located, position_of
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
@@ -41,6 +41,7 @@ __all__ = [
     "canonical",
     "canonical_part",
     "changed_digest",
+    "columns_of",
     "decode",
     "digest",
     "encode",

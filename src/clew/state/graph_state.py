@@ -461,6 +461,11 @@ def position_of(state: GraphState) -> Position:
     return position
 
 
+def columns_of(state: GraphState) -> tuple[Mapping[str, Any], Mapping[str, int]]:
+    """Return the values and the versions of a state, for reading: faster than the views that users get."""
+    return state._ordered()
+
+
 def located(state: GraphState) -> Position:
     """Return the position of a state with its digest, which is computed on first use."""
     if state._chain_digest is not None:
@@ -470,16 +475,8 @@ def located(state: GraphState) -> Position:
 
 
 def _restore(cls: type[GraphState], *parts: Any) -> GraphState:
-    values, versions, decisions, terminated, position, history = parts
-    return assemble(
-        cls,
-        values=values,
-        versions=versions,
-        decisions=decisions,
-        terminated=terminated,
-        position=position,
-        history=history,
-    )
+    names = ("values", "versions", "decisions", "terminated", "position", "history")
+    return assemble(cls, **dict(zip(names, parts, strict=True)))
 
 
 def _mapping(value: Any, what: str) -> None:
@@ -490,9 +487,7 @@ def _mapping(value: Any, what: str) -> None:
 def _name(name: Any) -> str:
     if not isinstance(name, str):
         raise StateError(f"name of a value, node or gate: expected a string, got {name!r}")
-    return str.__str__(
-        name
-    )  # a subclass, such as a member of a StrEnum, would not come back from a checkpoint
+    return str.__str__(name)  # a subclass, such as a StrEnum, would not come back from a checkpoint
 
 
 def _target(target: Any) -> str:

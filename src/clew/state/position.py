@@ -78,15 +78,19 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The step at which the last turn of a thread began: the steps of earlier turns do not count for `max_steps`."""
 
 
-_NOWHERE = Position()
+# Each field with its default, and whether it is a mapping.
+_FIELDS = [
+    (name, default, isinstance(default, Mapping))
+    for name, default in msgspec.structs.asdict(Position()).items()
+]
 
 
 def plain_position(position: Position) -> dict[str, Any]:
     """Return the fields of a position that are not empty, with plain dicts for mappings, also for payloads."""
     return {
-        name: _plain(value)
-        for name in Position.__struct_fields__
-        if (value := getattr(position, name)) != getattr(_NOWHERE, name)
+        name: _plain(value) if is_mapping else value
+        for name, default, is_mapping in _FIELDS
+        if (value := getattr(position, name)) != default
     }
 
 

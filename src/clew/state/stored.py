@@ -63,9 +63,11 @@ def stored_values(values: Mapping[str, Any], *, at: str, blobs: dict[str, bytes]
     try:
         if type(values) is not dict:
             values = dict(values)
-        if len(values) == 1 and _is_itself(*values, *values.values()):
-            encoded = ordered_json(values)
-            return encoded, encoded
+        if len(values) == 1:
+            ((name, value),) = values.items()
+            if _is_itself(name, value):
+                encoded = ordered_json(values)
+                return encoded, encoded
         tree = write(values, 0, blobs)
         stored = ordered_json(tree)
         if len(stored) > LARGE:

@@ -189,7 +189,7 @@ def _row_checksum(
 
 def checksum(run_id: str, kind: str, path: str, n: int, body: bytes, digest: bytes) -> int:
     """Return the checksum of an entry."""
-    return crc32(body, crc32(digest, crc32(f"{n}".encode(), _name_checksum(run_id, kind, path)))) - _SIGN
+    return crc32(b"%d%b%b" % (n, digest, body), _name_checksum(run_id, kind, path)) - _SIGN
 
 
 @lru_cache(256)

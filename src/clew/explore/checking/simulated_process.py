@@ -12,6 +12,7 @@ out next. A node body is executed when its item completes. Time does not pass.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 from collections import Counter
@@ -254,7 +255,7 @@ class SimulatedProcess:
             dict(session._held or {}),
             dict(writer._encoder._digests),
             {item: tuple(numbers) for item, numbers in writer._finished.items()},
-            msgspec.structs.replace(writer._since),
+            dataclasses.replace(writer._since),
             session._resumption,
             session.fence,
             session.start,
@@ -269,7 +270,7 @@ class SimulatedProcess:
         writer = repository.new_writer(RUN, saved.start, row.created, saved.fence, "sync")
         writer._encoder._digests = dict(saved.digests)
         writer._finished = {item: list(numbers) for item, numbers in saved.finished.items()}
-        writer._since = msgspec.structs.replace(saved.since)
+        writer._since = dataclasses.replace(saved.since)
         session = Session(
             RUN,
             machine,

@@ -19,6 +19,7 @@ gets that digest. It is never computed from decoded values, because a newer vers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from zlib import compress, decompress
@@ -38,6 +39,7 @@ from clew.state import (
     assemble,
     canonical,
     changed_digest,
+    columns_of,
     decode,
     encode,
     located,
@@ -84,7 +86,8 @@ class StoredFork(msgspec.Struct, frozen=True):
         return changed_digest(before, canonical(bytes(self.set)), self.versions, *decided)
 
 
-class SinceSnapshot(msgspec.Struct):
+@dataclass(slots=True)  # each step changes it, and a Struct takes longer to change
+class SinceSnapshot:
     """The steps since the last snapshot of a run, and whether the next one is due.
 
     It is due when these steps outweigh the last one several times, so the snapshots take a fraction of the space of the
@@ -187,9 +190,12 @@ def _stored_state(
     in_pieces: bool = False,
     credit: Callable[[int, Blobs], int] | None = None,
 ) -> tuple[bytes, int]:
-    own, is_fine = Blobs(), credit is not None
-    plain, kept, pieces = dict[str, Any](), dict[str, Any](), dict[str, list[str]]()
-    for name, value in state.values.items():
+    own: Blobs = {}
+    plain: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    pieces: dict[str, list[str]] = {}
+    is_fine = credit is not None
+    for name, value in columns_of(state)[0].items():
         if type(value) is Kept:
             kept[name] = {"$blob": [value.kind, value.digest]}
         elif (
@@ -212,7 +218,7 @@ def _stored_state(
     if pieces:
         form["pieces"] = pieces
     if kept or pieces:
-        form["names"] = list(state.values)
+        form["names"] = list(columns_of(state)[0])
     form["rest"] = msgspec.Raw(stored_value(_rest(state), at="state", blobs=blobs))
     if state.step:
         form["step"] = state.step
@@ -227,7 +233,7 @@ def _stored_state(
 def _rest(state: GraphState) -> dict[str, Any]:
     """Return the parts of a state other than values, without those that equal an empty state."""
     rest: dict[str, Any] = {
-        "versions": {name: version for name, version in state.versions.items() if version},
+        "versions": {name: version for name, version in columns_of(state)[1].items() if version},
         "decisions": dict(state.gate_decisions),
         "terminated": state.has_chosen_end,
         "history": plain_history(state.node_history),

@@ -35,6 +35,7 @@ KEY_VALUE = "kv-"
 """The names of files of key-value tables start with it."""
 
 _PUT = "INSERT INTO blobs (digest, run, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_LAST_USER = "SELECT max(run) FROM blobs WHERE digest = ?"
 _EXISTS = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
 _IS_USED = "SELECT 1 FROM blobs WHERE digest = ? AND run <> 0 LIMIT 1"
 _NAME = re.compile("[0-9a-f]{64}|kv-[0-9a-f]{32}", re.ASCII)
@@ -130,7 +131,9 @@ def put_blobs(db: sqlite3.Connection, folder: BlobFolder, number: int, blobs: Ma
         is_file = len(content) > LARGEST
         if is_file and not (db.execute(_EXISTS, (digest,)).fetchone() and folder.has(digest, len(content))):
             folder.write(digest, content)
-        db.execute(_PUT, (digest, 0, None if is_file else content))
+        (last_user,) = db.execute(_LAST_USER, (digest,)).fetchone()
+        if not last_user:  # else a run uses it; SQLite would read and copy the content to find that out
+            db.execute(_PUT, (digest, 0, None if is_file else content))
         db.execute(_PUT, (digest, number, None))
 
 

@@ -33,6 +33,16 @@ _PUT_ENTRIES = (
     f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
 
+_IS_OWN = f"kind = '{OWN_STEP}' AND path = ''"
+_LAST_STEP = (
+    f"SELECT max(n) AS last FROM (SELECT max(n) AS n FROM log WHERE run = ?1 AND {_IS_OWN} "
+    f"UNION ALL SELECT max(id) - ?1 * {SPAN} FROM steps WHERE id >= ?1 * {SPAN} AND id < (?1 + 1) * {SPAN})"
+)
+_CENSUS = (
+    f"SELECT kind, count(*) FROM log WHERE run = ?1 AND NOT ({_IS_OWN}) GROUP BY kind "
+    f"UNION ALL SELECT '', last FROM ({_LAST_STEP}) WHERE last IS NOT NULL"
+)
+
 Found = list[tuple[Any, ...]]
 """Rows of kind, path, n, body, digest and checksum."""
 
@@ -158,11 +168,7 @@ def counted(db: sqlite3.Connection, number: int, run_id: str) -> dict[tuple[str,
 
 def census(db: sqlite3.Connection, number: int) -> str:
     """Return the number of entries of each kind, and the last step of the run itself, as JSON."""
-    select = f"SELECT kind, count(*) FROM log WHERE run = ? AND NOT (kind = '{OWN_STEP}' AND path = '') GROUP BY kind"
-    counts: dict[str, int] = dict(db.execute(select, (number,)))
-    if last := newest(db, number, OWN_STEP, "", MOST):
-        counts[""] = last[0]
-    return msgspec.json.encode(counts).decode()
+    return msgspec.json.encode(dict(db.execute(_CENSUS, (number,)).fetchall())).decode()
 
 
 def has(db: sqlite3.Connection, number: int, entry: LogEntry) -> bool:

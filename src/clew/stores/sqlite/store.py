@@ -213,7 +213,8 @@ class SQLiteStore(Store):
                 named = [(name, value, row.created, number) for name, value in row.attributes.items()]
                 db.executemany("INSERT INTO attributes VALUES (?, ?, ?, ?)", named)
             put_blobs(db, self._folder, number, blobs)
-            put(db, number, row.run_id, entries)
+            if entries:
+                put(db, number, row.run_id, entries)
             if queue is not None:
                 put_entry(db, number, queue, self._clock.time())
             return fence
