@@ -14,9 +14,9 @@ import pytest
 from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, node
 from clew.errors import StoreCorruptError
 from clew.runtime.log.large_values import Kept
-from clew.runtime.log.snapshots import PIECE, read_snapshot, snapshot_entry
+from clew.runtime.log.snapshots import NODE_ENTRY, PIECE, read_snapshot, snapshot_entry
 from clew.state import assemble, position_of
-from clew.state.position import Position
+from clew.state.position import NodeExecution, Position
 
 
 def there_and_back(state: GraphState) -> tuple[GraphState, dict[str, bytes]]:
@@ -202,3 +202,28 @@ def test_a_state_is_read_from_at_most_a_thousand_small_steps(tmp_path: Path, dur
         assert len(snapshots) <= 6  # and it stores no more of them than that needs
         assert [engine.state("r", step).get("n") for step in (0, 1_500, 3_000)] == [0, 1_500, 3_000]
     store.close()
+
+
+def test_a_run_of_many_nodes_is_not_read_for_a_snapshot_that_is_too_large(tmp_path: Path) -> None:
+    nodes = [
+        node(name=f"n{n}", output=f"x{n + 1}")(lambda x: x + 1).rename(inputs={"x": f"x{n}"})
+        for n in range(1_100)
+    ]
+    statements: list[str] = []
+    with closing(SQLiteStore(tmp_path / "runs.db", synchronous="off")) as store:
+        engine = Engine(Graph(nodes), store=store)
+        engine.run({"x0": 0}, run_id="first")
+        store._db.set_trace_callback(statements.append)
+        assert engine.run({"x0": 0}, run_id="r")["x1100"] == 1_100
+        store._db.set_trace_callback(None)
+        assert not [each for each in statements if "body" in each and each.startswith("SELECT")]
+        assert not store.find("r", "snapshot", "")
+
+
+def test_the_bytes_that_a_node_takes_at_least_in_a_snapshot() -> None:
+    names = [chr(ord("a") + n) for n in range(26)]
+    history = {name: NodeExecution(name, {}, 0, 0.0, 0.0, False, {}, 1) for name in names}
+    visits = dict.fromkeys(names, 1)
+    parts: dict[str, Any] = {"values": {}, "versions": {}, "decisions": {}, "terminated": False}
+    state = assemble(**parts, position=Position(step=26, visits=visits), history=history)
+    assert snapshot_entry(state, {})[1] >= NODE_ENTRY * len(names)

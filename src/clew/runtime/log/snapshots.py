@@ -53,6 +53,7 @@ from clew.stores import LogEntry
 FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
 MANY_STEPS = 1_000
+NODE_ENTRY = 32  # bytes that the latest execution of a node takes in a snapshot, at least
 _NEVER = 1 << 62
 PIECE = 1024  # items of a list in one piece
 _FINE = 1024  # bytes of a value that a fine snapshot stores inside its body
@@ -91,19 +92,24 @@ class SinceSnapshot:
     """The steps since the last snapshot of a run, and whether the next one is due.
 
     It is due when these steps outweigh the last one several times, so the snapshots take a fraction of the space of the
-    steps. Reading many small steps takes time as well: after `MANY_STEPS`, a state that is small is stored too.
+    steps. Reading many small steps takes time as well: after `MANY_STEPS`, a state that is small is stored too. A state
+    cannot be small if many nodes have run, because it has an entry for each; then it is not even encoded.
     """
 
     weight: int = 0  # bytes of the last snapshot
     size: int = 0  # bytes of the steps, with their blobs
     steps: int = 0
     most: int = MANY_STEPS
+    nodes: int = 0  # that ran for the first time, in all steps of which this is known
 
-    def add(self, size: int, steps: int = 1) -> bool:
+    def add(self, size: int, steps: int = 1, nodes: int = 0) -> bool:
         """Count steps; return whether a snapshot may be due. `is_worth` knows, given the snapshot."""
         self.steps = count = self.steps + steps
         self.size = size = self.size + size
-        return count >= self.most or (size > FIRST_SNAPSHOT and size > OUTWEIGH * self.weight)
+        self.nodes += nodes
+        if count >= self.most and size >= OUTWEIGH * NODE_ENTRY * self.nodes:
+            return True
+        return size > FIRST_SNAPSHOT and size > OUTWEIGH * self.weight
 
     @property
     def is_due(self) -> bool:

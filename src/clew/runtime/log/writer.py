@@ -231,7 +231,7 @@ class LogWriter:
             except WouldWait:
                 self._background_writer().queue(([entry], (), {}, ()))
             reach("after-append")
-        if self._since.add(len(entry.body)):
+        if self._since.add(len(entry.body), 1, 0 if step.visit else 1):
             self._write_snapshot()
 
     def _write(self, encoder: EntryEncoder, records: Sequence[Any]) -> None:
