@@ -192,8 +192,11 @@ def has_a_run(store: Path) -> bool:
 
 def test_at_a_terminal_a_question_is_interrupted_and_the_next_one_answered(folder: Folder) -> None:
     with sqlite3.connect(folder.path / "slow.db") as db:
-        endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT sum(n) AS x FROM r"
-        db.execute(f"CREATE VIEW rides AS {endless}")
+        db.execute("CREATE TABLE t (i INTEGER)")
+        db.executemany("INSERT INTO t VALUES (?)", [(number,) for number in range(3000)])
+        db.execute(
+            "CREATE VIEW rides AS SELECT a.i AS id FROM t a, t b, t c, t d WHERE a.i + b.i + c.i > d.i"
+        )
     db.close()
     talk = folder.talk("ask", "--source", "slow=slow.db")
     talk.expect("ask> ")
