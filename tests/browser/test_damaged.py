@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from clew import SQLiteStore
+from clew.views.checks import keep_check
 from tests.browser.conftest import PHONE, Open, Served
 from tests.browser.filled import fill, fill_values_and_check
 
@@ -33,6 +34,9 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     fill(store)
     store.close()
     fill_values_and_check(path)
+    store = SQLiteStore(path)
+    keep_check(store, {"id": "odd", "name": "odd", "guarantees": [7]})
+    store.close()
     of = "(SELECT id FROM runs WHERE run_id = '{}')"
     damage(path, f"UPDATE steps SET body = x'5b5d' WHERE id >> 32 = {of.format('walk-77')} AND id % 7 = 5")
     damage(
@@ -60,6 +64,24 @@ def test_a_pane_that_is_damaged_fails_alone(damaged: Served, open_page: Open) ->
     page.locator("[data-node=step_on]").wait_for()  # the graph is there
     page.get_by_role("alert").first.wait_for()
     expect(page.get_by_role("button", name="Try again").first).to_be_visible()
+
+
+def test_a_check_that_is_damaged_fails_alone(damaged: Served, open_page: Open) -> None:
+    page = open_page(f"{damaged.url}/checks", expect=FAILED)
+    page.get_by_text("the check 'odd' is damaged").wait_for()
+    page.get_by_role("link", name="double_charge:fixed").click()
+    page.get_by_text("Every state that was seen keeps every guarantee.").wait_for()
+    page.goto(f"{damaged.url}/checks/odd")
+    expect(page.get_by_role("alert")).to_contain_text("the check 'odd' is damaged")
+
+
+def test_a_screen_that_cannot_be_drawn_says_so(damaged: Served, open_page: Open) -> None:
+    page = open_page(f"{damaged.url}/runs", expect="is not a function|reading|is not iterable")
+    page.route("**/api/questions*", lambda route: route.fulfill(json={}))
+    page.get_by_role("link", name="Questions").click()
+    page.get_by_text("this screen could not be drawn").wait_for()
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.locator("[data-clew-run=walk-77]").wait_for()
 
 
 def test_a_question_that_is_damaged_is_listed(damaged: Served, open_page: Open) -> None:

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
@@ -32,6 +32,59 @@ DRAWN = 400
 _FAULTS = ("crash", "fail ", "time out", "lose", "refuse")
 _INSIDE = "run."
 _MOST = 200
+
+
+# The shape of a document, as far as its readers rely on it.
+class _Guarantee(TypedDict):
+    name: str
+    violated: int
+    message: str
+
+
+class _Choice(TypedDict):
+    text: str
+    times: int
+
+
+class _Node(TypedDict):
+    id: int
+    depth: int
+    kind: str
+
+
+_Edge = TypedDict("_Edge", {"from": int, "to": int, "text": str, "fault": bool})
+
+
+class _PathStep(TypedDict):
+    state: int | None
+    choice: str
+    narrative: list[str]
+    diff: list[list[str]]
+    inside: list[str]
+
+
+class _Violation(TypedDict):
+    guarantee: str
+    message: str
+    times: int
+    path: list[_PathStep]
+
+
+class _Document(TypedDict):
+    name: str
+    kind: str
+    graph: str
+    states: int
+    transitions: int
+    complete: bool
+    took: float
+    time: float
+    facts: dict[str, Any]
+    guarantees: list[_Guarantee]
+    choices: list[_Choice]
+    nodes: list[_Node]
+    edges: list[_Edge]
+    violations: list[_Violation]
 
 
 def check_document(name: str, result: CheckResult) -> Json:
@@ -205,37 +258,47 @@ def keep_check(store: Store, document: Json) -> None:
         table.close()
 
 
-def _documents(store: Store) -> dict[str, Json]:
+def _documents(store: Store) -> dict[str, bytes]:
     if TABLE not in table_names(store):
         return {}
     table = open_table(store, TABLE)
     try:
-        return {key: _decoded(key, data) for key, data in table.scan(limit=_MOST)}
+        return dict(table.scan(limit=_MOST))
     finally:
         table.close()
 
 
 def _decoded(key: str, data: bytes) -> Json:
     try:
-        found = msgspec.json.decode(data)
-    except msgspec.MsgspecError as error:
+        found: Json = msgspec.json.decode(data)
+        msgspec.convert(found, _Document)
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise StoreCorruptError(f"the check {key!r} is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise StoreCorruptError(f"the check {key!r} is damaged: it is not an object")
     return found
 
 
 def checks_json(store: Store) -> Json:
-    """Return the checks of a store, the newest first."""
-    found = [
-        {
-            "id": encodable(key),
-            **{name: each.get(name) for name in ("name", "kind", "graph", "states", "transitions", "time")},
-            "violations": sum(bool(held.get("violated")) for held in each.get("guarantees", ())),
-            "finished": each.get("complete"),
-        }
-        for key, each in _documents(store).items()
-    ]
+    """Return the checks of a store, the newest first, and then the damaged ones."""
+    found = []
+    for key, data in _documents(store).items():
+        try:
+            each = _decoded(key, data)
+        except StoreCorruptError as error:
+            found.append(
+                {"id": encodable(key), "time": None, "violations": 0, "damage": encodable(str(error))}
+            )
+            continue
+        shown = {name: each[name] for name in ("name", "kind", "graph", "states", "transitions", "time")}
+        violations = sum(bool(held["violated"]) for held in each["guarantees"])
+        found.append(
+            {
+                "id": encodable(key),
+                **shown,
+                "violations": violations,
+                "finished": each["complete"],
+                "damage": None,
+            }
+        )
     return {"checks": sorted(found, key=lambda each: -(each["time"] or 0.0))}
 
 
@@ -244,4 +307,4 @@ def check_json(store: Store, name: str) -> Json:
     found = _documents(store).get(name)
     if found is None:
         raise UnknownValueError(f"the store has no check {name!r}")
-    return found
+    return _decoded(name, found)

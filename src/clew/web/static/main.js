@@ -1,6 +1,6 @@
 // Starts the page: one router, one live stream, one screen at a time. Screens are loaded when they are first opened.
-import { html, render, useEffect, useState } from './lib/html.js';
-import { start } from './lib/live.js';
+import { html, render, useEffect, useErrorBoundary, useState } from './lib/html.js';
+import { start, whenBack } from './lib/live.js';
 import { route, screenOf, subscribe } from './lib/router.js';
 import { loadServer } from './lib/server.js';
 import { Problem, Skeleton } from './ui/parts.js';
@@ -20,6 +20,12 @@ const LOAD = {
 };
 const loaded = {};
 
+/** A screen that cannot be drawn says so; the others keep working. */
+function Guard({ children }) {
+  const [error, reset] = useErrorBoundary((problem) => console.error(problem));
+  return error ? html`<${Problem} error=${{ message: `this screen could not be drawn: ${error.message}`, hint: 'What is stored may be damaged: see clew doctor.' }} retry=${reset}/>` : children;
+}
+
 function App() {
   const [here, setHere] = useState(route());
   const [, again] = useState(0);
@@ -32,6 +38,7 @@ function App() {
     if (Screen || !LOAD[screen]) return;
     LOAD[screen]().then((module) => { loaded[screen] = module.default; again((n) => n + 1); }, setFailed);
   }, [screen, Screen]);
+  useEffect(() => (failed ? whenBack(() => location.reload()) : undefined), [failed]);
   useEffect(() => {
     setOffers(() => []);
     document.title = [params.id ?? params.target, screen === 'missing' ? 'not found' : screen, 'clew'].filter(Boolean).join(' · ');
@@ -41,7 +48,7 @@ function App() {
   return html`<${Shell} screen=${screen}>
     ${screen === 'missing' ? html`<div class="lone"><h1>There is no such address</h1><p>${here.path}</p><p><a href="/runs">All runs</a></p></div>`
       : failed ? html`<${Problem} error=${{ message: 'this part of the page could not be loaded', hint: 'Load the page again; the server may have stopped.' }} retry=${() => location.reload()}/>`
-        : Screen ? html`<${Screen} key=${key} ...${params} query=${here.query}/>` : html`<${Skeleton} rows=${6}/>`}<//>`;
+        : Screen ? html`<${Guard} key=${key}><${Screen} ...${params} query=${here.query}/><//>` : html`<${Skeleton} rows=${6}/>`}<//>`;
 }
 
 loadServer();

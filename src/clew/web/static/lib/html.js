@@ -4,7 +4,7 @@ import htm from '../vendor/htm.js';
 
 export { render, Fragment, createContext };
 export {
-  useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useContext, useId, useReducer,
+  useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useContext, useErrorBoundary, useId, useReducer,
 } from '../vendor/hooks.js';
 export const html = htm.bind(h);
 

@@ -32,6 +32,12 @@ function setState(name, retry = 0) {
   for (const watcher of [...watchers]) watcher(state);
 }
 
+/** Call back when a connection that is lost, or will be, is there again. */
+export function whenBack(action) {
+  let lost = state.name === 'lost';
+  return watchState(({ name }) => { if (name === 'lost') lost = true; else if (lost && name === 'live') action(); });
+}
+
 /** Receive events of these names: {rows(data), steps(data), …}; `caughtUp` follows a new connection. */
 export function listen(handlers) {
   for (const [name, handler] of Object.entries(handlers)) {
