@@ -179,3 +179,15 @@ def test_updates_can_be_paused(served: Served, open_page: Open) -> None:
     page.keyboard.press(" ")
     page.wait_for_selector("[data-clew-live=live]")
     page.locator("[data-clew-run=while-paused]").wait_for()
+
+
+COUNTED = """async () => {
+  const { nodeStates } = await import('/static/lib/items.js');
+  const item = (node, state, chose = []) => ({ node, state, chose, tries: [] });
+  const found = nodeStates([item('each', 'done', ['work ×40']), item('work', 'done'), item('work', 'running')]);
+  return [found.get('work').ran, found.get('work').total];
+}"""
+
+
+def test_items_that_were_sent_count_before_they_run(served: Served, open_page: Open) -> None:
+    assert open_page(f"{served.url}/runs").evaluate(COUNTED) == [1, 40]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, make_dataclass
@@ -193,6 +195,31 @@ def test_windows_of_items_join(client: TestClient) -> None:
         found += window["columns"]["path"]
         first = window["next"]
     assert found == whole
+
+
+LOST = """
+import os, sys
+from clew import Engine, Graph, Send, SQLiteStore, node, route
+
+@route(targets=["work"])
+def each(parts: int):
+    return [Send("work", {"part": part}) for part in range(parts)]
+
+@node(output="done")
+def work(part: int):
+    os._exit(0)
+
+Engine(Graph([each, work]), store=SQLiteStore(sys.argv[1])).run({"parts": 3}, run_id="gone")
+"""
+
+
+def test_a_run_whose_process_ended_executes_nothing(client: TestClient, place: Path) -> None:
+    subprocess.run([sys.executable, "-c", LOST, str(place)], check=True, timeout=120)
+    (row,) = get(client, "runs", q="is:lost")["runs"]
+    assert (row["id"], row["status"], row["took"]) == ("gone", "lost", None)
+    assert ids(get(client, "runs", sort="-took"))[-1] in {"gone", "letter-queued"}
+    states = {item["path"]: item["state"] for item in get(client, "runs/gone/items")["open"]}
+    assert states == {f"work#0[{number}]": "next" for number in range(3)}
 
 
 def test_failed_attempts_have_times(client: TestClient) -> None:

@@ -94,7 +94,7 @@ class RunList:
             if len(matches) == MOST_SORTED:
                 break
         keys: Mapping[str, Callable[[RunRow], Any]] = {
-            "took": lambda row: rows.took(row, now),
+            "took": lambda row: rows.took(row, now) or 0.0,
             "steps": lambda row: rows.steps(row) or 0,
             "status": rows.status,
             "id": lambda row: row.run_id,

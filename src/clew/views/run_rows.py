@@ -66,10 +66,15 @@ class RowReader:
         last = self.store.last(row.run_id, STEP.name, "", LAST)
         return (row.parent_step or 0) if last is None else last.n
 
-    def took(self, row: RunRow, now: float) -> float:
-        """Return the seconds from the creation to the last change, or until now for a run that executes."""
-        end = now if self.status(row) in EXECUTES else row.updated
-        return max(0.0, end - row.created)
+    def took(self, row: RunRow, now: float) -> float | None:
+        """Return the seconds from the creation to the last change, or until now for a run that executes.
+
+        None for a run that has not begun, and for one that is lost: nobody has written down when it ended.
+        """
+        status = self.status(row)
+        if status in ("queued", "lost"):
+            return None
+        return max(0.0, (now if status in EXECUTES else row.updated) - row.created)
 
     def owner_json(self, row: RunRow) -> Json | None:
         """Return the owner of a run as JSON."""

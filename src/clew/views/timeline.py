@@ -246,8 +246,10 @@ class Timeline:
             if path not in found and row.status in ("running", "queued", "sleeping"):
                 add(path, "retrying", due=due - origin)
         if not executing and row.status in ("running", "queued", "paused", "cancelled", "failed"):
+            owner = self._store.owner(row.run_id) if row.status == "running" else None
+            state = "running" if owner is not None and owner.holds else "next"  # a lost run executes nothing
             for path in [path for path in numbers if path not in log.finished][:MOST_ITEMS]:
-                add(path, "running" if row.status == "running" else "next", guessed=True)
+                add(path, state, guessed=True)
         return list(found.values())
 
     def executing(self, row: RunRow) -> dict[str, Any]:

@@ -76,6 +76,10 @@ export function nodeStates(items, keyOf = (item) => item.node) {
     else if (item.state === 'done') n.ran++;
     if (item.cached) n.cached++;
   }
+  // What a gate has sent counts before it runs.
+  const sent = new Map();
+  for (const item of items) for (const text of item.chose ?? []) { const [, name, times] = /^(.*) ×(\d+)$/s.exec(text) ?? []; if (name) sent.set(name, (sent.get(name) ?? 0) + Number(times)); }
+  for (const [name, times] of sent) if (nodes.has(name)) nodes.get(name).total = Math.max(nodes.get(name).total, times);
   return nodes;
 }
 

@@ -224,7 +224,7 @@ function Card({ run, top, height, now, chosen }) {
   return html`<li class="cardrow" style=${{ top: `${top}px`, height: `${height}px` }}><a class=${cx('card', chosen && 'chosen')} href=${pathTo('runs', run.id)} data-row data-clew-run=${run.id}>
     <span class=${`t-${toneOf(run.status)}`} title=${run.status}><${StatusIcon} status=${run.status}/><span class="off">${run.status}</span></span>
     <span class="cardbody"><span class="line1"><b>${run.id}</b><span>${ago(run.created, now)}</span></span>
-    <span class="line2">${targetName(run.target, run.graph)} · ${plural(run.steps, 'step')} · ${duration(took(run, now))}</span><span class="line3"><${Says} run=${run}/></span></span></a></li>`;
+    <span class="line2">${targetName(run.target, run.graph)} · ${[plural(run.steps, 'step'), duration(took(run, now))].filter(Boolean).join(' · ')}</span><span class="line3"><${Says} run=${run}/></span></span></a></li>`;
 }
 
 const VERBS = {

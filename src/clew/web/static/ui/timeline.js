@@ -45,7 +45,7 @@ function place(items, { axis, width, labels, from, to, now, order, committed }) 
       const own = (item.tries.length || item.waits.length) && !(item.open && item.state !== 'done' && item.state !== 'running') ? scale.x(item.start) : x0;
       const limit = until(item);
       const bar = { item, x: labels + x, y, w, h: row.bar, row, body: item.state === 'failed' && item.tries.length ? null : [labels + Math.max(own, -2), Math.max(2, Math.min(edge, room + tail + 8) - own)] };
-      if (limit > item.start && !item.gate) bar.ahead = Math.max(0, Math.min(scale.x(Math.min(limit, stop)), edge) - own);
+      if (limit > item.start && !item.gate && !item.guessed) bar.ahead = Math.max(0, Math.min(scale.x(Math.min(limit, stop)), edge) - own);
       bar.tries = item.tries.map((a) => {
         const s = scale.x(a.start ?? a.end);
         const e = scale.x(a.end ?? a.start);
