@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shlex
 import shutil
@@ -21,6 +22,8 @@ import pytest
 from clew.explore import ServiceExplorationResult, explore_api
 from clew.explore.api.in_process import in_process
 from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse
+from clew.explore.api.reproductions import Reproduction
+from clew.explore.api.sending import SentRequest
 from tests.explore.api.items_service import DOCUMENT as ITEMS
 from tests.explore.api.items_service import items
 from tests.explore.api.stored_rows import stored_rows
@@ -198,6 +201,42 @@ def test_the_module_of_tests_can_be_imported(tmp_path: Path) -> None:
     fresh = tmp_path / "fresh.db"
     with Client(blog(str(fresh))) as client:
         assert run_tests(source, client, fresh) == [True, True]
+
+
+def exchange(method: str, path: str, answer: Any, **sent: Any) -> SentRequest:
+    response = HttpResponse(200, [], json.dumps(answer).encode())
+    return SentRequest(HttpRequest(method, path, **sent), response, "call")
+
+
+def test_a_script_takes_an_id_from_the_response_that_gave_out_that_one() -> None:
+    found = Reproduction(
+        "server error: GET /rooms",
+        "",
+        (
+            exchange("post", "/login", {"id": 1}),
+            exchange("post", "/rooms", {"id": 1, "owner_id": 1}, json={"seats": 1}),
+            exchange("post", "/rooms/1/bookings", {"room_id": 1, "id": 1}),
+            exchange("post", "/payments", {}, json={"room_id": 1, "amount": 1}),
+            exchange("delete", "/bookings/1", {}),
+            exchange("get", "/rooms", {}, query=(("booking_id", "1"), ("limit", "1"))),
+        ),
+    )
+    test, script = found.pytest(), found.curl()
+    for each in (
+        "f\"/rooms/{r1.json()['id']}/bookings\"",
+        "json={'room_id': r1.json()['id'], 'amount': 1}",
+        "f\"/bookings/{r2.json()['id']}\"",
+        "params={'booking_id': r2.json()['id'], 'limit': '1'}",
+    ):
+        assert each in test, test
+    room, booking = ("$(echo \"$R1\" | jq -r '.id')", "$(echo \"$R2\" | jq -r '.id')")
+    for each in (
+        f"/rooms/{room}/bookings",
+        f"""'{{"room_id": '"{room}"', "amount": 1}}'""",
+        f"/bookings/{booking}",
+        f"?booking_id={booking}&limit=1",
+    ):
+        assert each in script, script
 
 
 @pytest.mark.posix

@@ -59,7 +59,7 @@ def _makers(document: ApiDocument, path: str, name: str) -> list[Operation]:
         return below
     last = head.rsplit("/", 1)[-1].lower()
     nouns = {noun_of(name), last, last.removesuffix("s")} - {""}
-    return [each for each in posts if each.body and _noun_of_path(each.path) in nouns]
+    return [each for each in posts if each.body and noun_of_path(each.path) in nouns]
 
 
 def is_own_path(maker: Operation, path: str, parameter: str) -> bool:
@@ -67,10 +67,11 @@ def is_own_path(maker: Operation, path: str, parameter: str) -> bool:
     head, created = head_of(path, parameter), maker.path.rstrip("/")
     if created == head or (created.startswith(head + "/") and _CREATING.match(created[len(head) :])):
         return True
-    return _noun_of_path(head) == _noun_of_path(created)
+    return noun_of_path(head) == noun_of_path(created)
 
 
-def _noun_of_path(path: str) -> str:
+def noun_of_path(path: str) -> str:
+    """Return the noun of the last word of a path: `/users` gives `user`."""
     words = [word for word in _CREATING.sub("", path).split("/") if word and not word.startswith("{")]
     word = words[-1].lower() if words else ""
     if word.endswith("ies"):
@@ -88,7 +89,7 @@ def body_links(document: ApiDocument, operation: Operation, body: Mapping[str, A
             makers = [
                 each
                 for each in document.operations
-                if each.method == "post" and each.body and _noun_of_path(each.path) == noun
+                if each.method == "post" and each.body and noun_of_path(each.path) == noun
             ]
         elif noun:
             makers = [

@@ -16,18 +16,16 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
 from clew.explore.api.checks import ACCEPTED, names_in
 from clew.explore.api.late_writes import SCRIPT_PAUSE
-from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse
+from clew.explore.api.messages import NOT_JSON
 from clew.explore.api.sending import SentRequest
+from clew.explore.api.value_origins import Pieces, References
 from clew.explore.model.violations import Violation
 
-_SHORTEST = 4  # characters of a text that may be a reference to an earlier response
-_HEADERS = ("Content-Type", "Accept")
 _READS = ("get", "head", "options")
 
 
@@ -151,96 +149,6 @@ def _wrong_names(found: Reproduction) -> list[str]:
     return sorted(names_in(found.requests[_shown(found)].response))
 
 
-class ValueOrigin(msgspec.Struct, frozen=True):
-    """Where a value comes from: a part of the JSON of a response, or a cookie."""
-
-    number: int  # of the response
-    path: tuple[Any, ...] = ()
-    cookie: str = ""
-
-    def python(self) -> str:
-        """Return an expression."""
-        if self.cookie:
-            return f"r{self.number}.cookies[{self.cookie!r}]"
-        return f"r{self.number}.json()" + "".join(f"[{each!r}]" for each in self.path)
-
-    def shell(self) -> str:
-        """Return a command substitution."""
-        if self.cookie:
-            name = re.sub(r"([.*^$/\[\]\\])", r"\\\1", self.cookie)
-            pattern = f"s/^[Ss]et-[Cc]ookie: *{name}=\\([^;]*\\).*/\\1/p"
-            return f"$(sed -n '{pattern}' \"$DIR/{self.number}\" | tr -d '\\r' | tail -n 1)"
-        path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.path)
-        return f"$(echo \"$R{self.number}\" | jq -r '{path}')"
-
-
-Pieces = list[tuple[str, ValueOrigin | None]]  # parts of a text, each with its origin
-
-
-class References:
-    """Values of earlier responses, and how a script refers to them."""
-
-    def __init__(self, requests: Sequence[SentRequest]) -> None:
-        self._known: dict[str, ValueOrigin] = {}
-        self.cookies = False  # an earlier response gave out a cookie, so the client may hold one
-        self._sent = "\0".join(
-            json.dumps(each.request.json if each.request.json is not NOT_JSON else each.request.form)
-            for each in requests
-        )
-
-    def learn(self, number: int, response: HttpResponse) -> None:
-        """Remember the ids, tokens and cookies of a response."""
-        self._learn(number, response.json, ())
-        for name, value in response.cookies().items():
-            self.cookies = True
-            if value:
-                self._known.setdefault(value, ValueOrigin(number, cookie=name))
-
-    def _learn(self, number: int, value: Any, path: tuple[Any, ...]) -> None:
-        if isinstance(value, Mapping):
-            for key, part in value.items():
-                self._learn(number, part, (*path, key))
-        elif isinstance(value, list) and len(path) < 6:
-            for position, part in enumerate(value[:3]):
-                self._learn(number, part, (*path, position))
-        elif isinstance(value, str) and len(value) >= _SHORTEST and json.dumps(value) not in self._sent:
-            self._known.setdefault(value, ValueOrigin(number, path))
-        elif isinstance(value, int) and not isinstance(value, bool) and str(path[-1:]).lower().count("id"):
-            self._known.setdefault(str(value), ValueOrigin(number, path))
-
-    def find(self, text: str) -> ValueOrigin | None:
-        """Return where a text comes from."""
-        return self._known.get(text)
-
-    def in_path(self, path: str) -> Pieces:
-        """Return the parts of a path."""
-        return self._pieces(re.split("(/)", path))
-
-    def in_header(self, name: str, value: str) -> Pieces:
-        """Return the parts of a header: a scheme and a token, or cookies."""
-        if name.lower() == "cookie":
-            parts = [re.split("(=)", each, maxsplit=1) for each in value.split("; ")]
-            texts = [text for n, each in enumerate(parts) for text in ([*each] if not n else ["; ", *each])]
-        else:
-            prefix, space, token = value.rpartition(" ")
-            texts = [prefix + space, token]
-        return self._pieces(texts)
-
-    def _pieces(self, texts: Sequence[str]) -> Pieces:
-        return [(text, self.find(text)) for text in texts if text]
-
-    def headers(self, request: HttpRequest) -> dict[str, Pieces]:
-        """Return the headers that a script sends. A client that keeps cookies must not add them by itself."""
-        found = {
-            name: self.in_header(name, value)
-            for name, value in request.headers.items()
-            if name not in _HEADERS
-        }
-        if self.cookies and "Cookie" not in found:
-            found["Cookie"] = []
-        return found
-
-
 def _python_text(pieces: Pieces) -> str:
     if not any(origin for _, origin in pieces):
         return repr("".join(text for text, _ in pieces))
@@ -261,16 +169,8 @@ def _python_literal(references: References, value: Any, name: str = "") -> str:
         return "{" + inside + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_python_literal(references, each, name) for each in value) + "]"
-    if isinstance(value, str) or (isinstance(value, int) and _is_id(name)):
-        origin = references.find(str(value))
-        if origin is not None:
-            return origin.python()
-    return repr(value)
-
-
-def _is_id(name: str) -> bool:
-    """Return whether a number of this name may be an id; another number is equal to one by chance."""
-    return name.lower().rstrip("s").endswith(("id", "pk"))
+    origin = references.find_named(name, value)
+    return repr(value) if origin is None else origin.python()
 
 
 def _pytest(found: Reproduction) -> str:
@@ -300,7 +200,7 @@ def _pytest(found: Reproduction) -> str:
         lines.append(f"    r{number} = client.request({', '.join(parts)})  # answered {each.response.status}")
         if found.pause and _pauses_after(found, number):
             lines.append(f"    sleep({found.pause:g})")
-        references.learn(number, each.response)
+        references.learn(number, each.request, each.response)
     return "\n".join([*lines, f"    assert {_asserted(found, f'r{shown}')}"]) + "\n"
 
 
@@ -339,7 +239,7 @@ def _curl(found: Reproduction) -> str:
         lines.append(_curl_line(number, each, references, last=number == shown))
         if _pauses_after(found, number):
             lines.append('sleep "$PAUSE"')
-        references.learn(number, each.response)
+        references.learn(number, each.request, each.response)
     return "\n".join([*lines, *_curl_verdict(found)]) + "\n"
 
 
@@ -361,8 +261,7 @@ def _curl_verdict(found: Reproduction) -> list[str]:
 def _curl_line(number: int, each: SentRequest, references: References, *, last: bool) -> str:
     request = each.request
     path = _shell_text(references.in_path(request.path))
-    if request.query:
-        path += "?" + urlencode(request.query).replace("$", "\\$")
+    path += _shell_text(references.in_query(request.query))
     words = [f'-X {request.method.upper()} "$BASE{path}"']
     for name, pieces in references.headers(request).items():
         if pieces:  # curl keeps no cookies by itself
@@ -391,8 +290,7 @@ def _curl_body(references: References, value: Any) -> str:
         bare = piece[1:-1] if piece.startswith('"') else piece
         if piece.endswith('": '):
             name, bare = piece[1:-3], ""
-        is_reference = bare and (piece.startswith('"') or _is_id(name))
-        origin = references.find(bare) if is_reference else None
+        origin = references.find_named(name, bare) if bare else None
         if origin is None:
             plain += piece
             continue
