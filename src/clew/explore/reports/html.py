@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from clew.drawing.svg import svg
-from clew.explore.reports.state_diff import step_changes
+from clew.explore.reports.state_diff import step_changes, unchanged
 from clew.explore.reports.state_picture import state_numbers, state_picture
 from clew.explore.reports.text import confirmation, counted, extent
 
@@ -142,7 +142,7 @@ def _steps(violation: Violation, result: ExplorationResult) -> list[str]:
             if to in order
             else ""
         )
-        none = "" if what or to is None else '<p class="more">no change</p>'
+        none = "" if what or to is None else f'<p class="more">{unchanged(result.graph, transition)}</p>'
         table = f"<table>{rows}</table>" if rows else ""
         lines.append(f"<li><b>{escape(transition.action_name)}</b> {end}{table}{more}{none}</li>")
     return lines

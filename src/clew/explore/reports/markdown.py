@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.state_diff import describe_change, step_changes
+from clew.explore.reports.state_diff import describe_change, step_changes, unchanged
 from clew.explore.reports.text import confirmation, extent
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def _violation(violation: Violation, result: ExplorationResult) -> list[str]:
         what = [_cell(describe_change(change)) for change in step_changes(result.graph, transition)]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = "**raised**" if transition.to_state_id is None else "<br>".join([*what[:CHANGES], *more])
-        lines.append(f"| {step} | {_cell(transition.action_name)} | {end or 'none'} |")
+        lines.append(
+            f"| {step} | {_cell(transition.action_name)} | {end or unchanged(result.graph, transition)} |"
+        )
     if violation.error:
         lines += ["", "```text", violation.error.replace("```", "'''"), "```"]
     return [*lines, ""]

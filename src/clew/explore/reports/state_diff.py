@@ -32,6 +32,12 @@ def step_changes(graph: StateGraph, step: Transition) -> list[Change]:
     return [] if before is None or after is None else changes(before, after)
 
 
+def unchanged(graph: StateGraph, step: Transition) -> str:
+    """Return what a report says about a step that leads to no other state: a probe may have changed something."""
+    action = graph.get_action(step.action_name)
+    return "undone" if action is not None and action.probe else "no change"
+
+
 def changes(before: State, after: State) -> list[Change]:
     """Return the values that differ as (path, before, after). A missing value is an empty string."""
     found: list[Change] = []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.state_diff import describe_change, step_changes
+from clew.explore.reports.state_diff import describe_change, step_changes, unchanged
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
@@ -79,7 +79,9 @@ def _violation(
         ]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = (
-            "raised" if transition.to_state_id is None else "; ".join([*what[:CHANGES], *more]) or "no change"
+            "raised"
+            if transition.to_state_id is None
+            else "; ".join([*what[:CHANGES], *more]) or unchanged(result.graph, transition)
         )
         lines.append(f"   {step:>3}. {transition.action_name:<24} {end}")
     return lines
