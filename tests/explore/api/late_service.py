@@ -3,14 +3,16 @@
 `let_commit` is called before the commit of a request that wrote something; a test uses it to delay the commit until
 something has happened. A background task counts the notes that were made, also after the response.
 
-With `broken` a deletion deletes nothing.
+With `broken` a deletion deletes nothing. With `secured` users sign up and in before they write.
 """
 
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
 SCHEMA = """
@@ -18,6 +20,8 @@ PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL);
 INSERT OR IGNORE INTO counts VALUES ('notes', 0);
+CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, password TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS tokens (token TEXT PRIMARY KEY, name TEXT NOT NULL);
 """
 
 
@@ -29,7 +33,14 @@ class Note(NewNote):
     id: int
 
 
-def notes(path: str, let_commit: Callable[[], None], *, broken: bool = False) -> FastAPI:
+class User(BaseModel):
+    username: str = Field(min_length=1, max_length=20, pattern="^[a-z0-9]+$")
+    password: str = Field(min_length=8, max_length=20, pattern="^[^\x00]+$")
+
+
+def notes(
+    path: str, let_commit: Callable[[], None], *, broken: bool = False, secured: bool = False
+) -> FastAPI:
     """Return the application on a SQLite file."""
     app = FastAPI(title="Notes")
     setup = sqlite3.connect(path)
@@ -47,6 +58,33 @@ def notes(path: str, let_commit: Callable[[], None], *, broken: bool = False) ->
             connection.close()
 
     Database = Annotated[sqlite3.Connection, Depends(connected)]
+
+    def current(
+        database: Database, given: Annotated[HTTPAuthorizationCredentials, Depends(HTTPBearer())]
+    ) -> None:
+        sql = "SELECT 1 FROM tokens WHERE token = ?"
+        if not database.execute(sql, (given.credentials,)).fetchone():
+            raise HTTPException(401, "who are you?")
+
+    if secured:
+
+        @app.post("/users", status_code=201)
+        def sign_up(user: User, database: Database) -> None:
+            try:
+                database.execute("INSERT INTO users VALUES (?, ?)", (user.username, user.password))
+            except sqlite3.IntegrityError:
+                raise HTTPException(409, "taken") from None
+
+        @app.post("/login")
+        def login(user: User, database: Database) -> dict[str, str]:
+            sql = "SELECT 1 FROM users WHERE name = ? AND password = ?"
+            if not database.execute(sql, (user.username, user.password)).fetchone():
+                raise HTTPException(401, "no")
+            token = secrets.token_hex(16)
+            database.execute("INSERT INTO tokens VALUES (?, ?)", (token, user.username))
+            return {"token": token}
+
+    users_only = [Depends(current)] if secured else []
 
     def find(database: sqlite3.Connection, number: int) -> Note:
         found = (
@@ -70,7 +108,7 @@ def notes(path: str, let_commit: Callable[[], None], *, broken: bool = False) ->
         rows = database.execute("SELECT id, text FROM notes ORDER BY id").fetchall()
         return [Note(id=number, text=text) for number, text in rows]
 
-    @app.post("/notes", status_code=201)
+    @app.post("/notes", status_code=201, dependencies=users_only)
     def add(new: NewNote, database: Database) -> Note:
         cursor = database.execute("INSERT INTO notes (text) VALUES (?)", (new.text,))
         return Note(id=cursor.lastrowid or 0, text=new.text)
@@ -79,7 +117,7 @@ def notes(path: str, let_commit: Callable[[], None], *, broken: bool = False) ->
     def read(note_id: int, database: Database) -> Note:
         return find(database, note_id)
 
-    @app.post("/notes/{note_id}/copies", status_code=201)
+    @app.post("/notes/{note_id}/copies", status_code=201, dependencies=users_only)
     def copy(note_id: int, tasks: BackgroundTasks) -> Note:
         connection = sqlite3.connect(path)
         try:
@@ -91,7 +129,7 @@ def notes(path: str, let_commit: Callable[[], None], *, broken: bool = False) ->
         tasks.add_task(count)
         return Note(id=cursor.lastrowid or 0, text=found.text)
 
-    @app.delete("/notes/{note_id}", status_code=204)
+    @app.delete("/notes/{note_id}", status_code=204, dependencies=users_only)
     def delete(note_id: int, database: Database) -> None:
         find(database, note_id)
         if not broken:

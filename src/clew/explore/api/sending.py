@@ -342,22 +342,21 @@ class Sender:
         return found
 
     def _signed_in(self, world: World, actor: Actor) -> ActorCredentials | None:
-        before, sent = self.snapshot(), self.authentication.sign_up
-        response = self._signed_up(world, actor)
+        response, stored = self._signed_up(world, actor), True
         if response is not None and any(self.authentication.credentials_of(response)):
             pass  # a sign-up that signs in
         elif self.authentication.login is not None:
+            before = self.snapshot()
             response = self.send(self._login_request(world, actor), "login")
             self.traffic.count(self.authentication.login, response)
-            sent = self.authentication.login
+            stored = not same(before, self.after(self.authentication.login, before, response))
         if response is None or response.status >= ACCEPTED:
             self.traffic.failed_logins[actor.name] = 0 if response is None else response.status
             return None
         headers, cookies = self.authentication.credentials_of(response)
         if not headers and not cookies:
             self.traffic.failed_logins[actor.name] = response.status
-        after = self.snapshot() if sent is None else self.after(sent, before, response)
-        if actor.number is None and same(before, after):
+        if actor.number is None and not stored:
             found = ActorCredentials(tuple(sorted(headers.items())), (), tuple(sorted(cookies.items())))
             self._stateless[actor.name] = found
             return found
