@@ -3,7 +3,7 @@
 `let_commit` is called before the commit of a request that wrote something; a test uses it to delay the commit until
 something has happened. A background task counts the notes that were made, also after the response.
 
-With `broken` a deletion deletes nothing. With `secured` users sign up and in before they write.
+With `broken` a deletion deletes nothing, and a change appends. With `secured` users sign up and in before they write.
 """
 
 import secrets
@@ -128,6 +128,12 @@ def notes(
             connection.close()
         tasks.add_task(count)
         return Note(id=cursor.lastrowid or 0, text=found.text)
+
+    @app.put("/notes/{note_id}", dependencies=users_only)
+    def change(note_id: int, new: NewNote, database: Database) -> Note:
+        text = (find(database, note_id).text + new.text)[-20:] if broken else new.text
+        database.execute("UPDATE notes SET text = ? WHERE id = ?", (text, note_id))
+        return Note(id=note_id, text=text)
 
     @app.delete("/notes/{note_id}", status_code=204, dependencies=users_only)
     def delete(note_id: int, database: Database) -> None:

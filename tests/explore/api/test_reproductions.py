@@ -154,24 +154,24 @@ def test_scripts_show_a_violation_on_a_fresh_service_and_pass_on_the_correct_one
 
 
 def run_script(script: Path, app: Any, path: Path) -> Any:
+    """Run a script on a new server of an application."""
+    if callable(getattr(app, "wsgi_app", None)):
+        return with_server(app, lambda url: run_script_at(url, script, path))
+    with serving(app) as url:
+        return run_script_at(url, script, path)
+
+
+def run_script_at(url: str, script: Path, path: Path) -> Any:
     """Run a script on a running service; `ROWS` prints what its database holds."""
     rows = f"{shlex.quote(sys.executable)} {shlex.quote(PRINT_ROWS)} {shlex.quote(str(path))}"
-    environment = {**os.environ, "ROWS": rows}
-
-    def use(url: str) -> Any:
-        return subprocess.run(
-            [script, url],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
-
-    if callable(getattr(app, "wsgi_app", None)):
-        return with_server(app, use)
-    with serving(app) as url:
-        return use(url)
+    return subprocess.run(
+        [script, url],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ROWS": rows},
+        stdin=subprocess.DEVNULL,
+    )
 
 
 @contextmanager

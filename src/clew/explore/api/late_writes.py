@@ -7,7 +7,8 @@ has finished, so the systems are observed again after an accepted write, for a l
   gets the longest time, because its absence is a violation.
 - The first write of an operation is observed a little longer than it takes to show. That finds background tasks. An
   operation that once showed in two steps is later observed until both have come.
-- What never shows gets its time only a few times.
+- What never shows gets its time only a few times. A repeated write, which should show nothing, gets some time if the
+  service has been late before.
 
 A read that contradicts a write which shows nothing is repeated. Only that helps if no system is given.
 """
@@ -65,12 +66,11 @@ class LateWrites:
         if not self.is_active or not before:
             return now
         began = time.monotonic()
-        known = self.seen.get(operation, Lateness())
-        steps, expected = int(not same(before, now)), 0 if repeated else known.steps
-        watched = FIRST if operation not in self._shown and not repeated else 0.0
-        patience = self._patience(operation, should_show and not steps)
+        steps, expected = int(not same(before, now)), self.seen.get(operation, Lateness()).steps
+        key = (operation, should_show and not steps)
+        patience, watched = self._patience(*key), 0.0 if operation in self._shown else FIRST
         if repeated:
-            watched = DELAYS * known.seconds
+            patience, watched, expected = self._patience_for_nothing(operation), 0.0, 1
         while (waited := time.monotonic() - began) < (patience if steps < expected else watched):
             time.sleep(PAUSE)
             found = self._observe()
@@ -81,8 +81,8 @@ class LateWrites:
                 late.steps = max(late.steps, steps)
         if steps:
             self._shown.add(operation)
-        if steps < expected:
-            self._in_vain[operation, should_show] += 1
+        if steps < expected and not repeated:
+            self._in_vain[key] += 1
         return now
 
     def _patience(self, operation: str, should_show: bool) -> float:
@@ -91,6 +91,12 @@ class LateWrites:
         if self._in_vain[operation, should_show] >= TURNS:
             return max(known, SHORT)
         return max(known, CERTAIN if should_show else UNSHOWN)
+
+    def _patience_for_nothing(self, operation: str) -> float:
+        """Return the seconds for which a repeated write is observed: none for a service that was never late."""
+        late = [self.seen[operation]] if operation in self.seen else [*self.seen.values()]
+        longest = max((each.seconds for each in late), default=0.0)
+        return min(UNSHOWN, max(FIRST, DELAYS * longest)) if late else 0.0
 
     def read(
         self, operation: str, read: Callable[[], HttpResponse], is_wrong: Callable[[int], bool]
