@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -209,3 +212,21 @@ def test_outgoing_connections_are_blocked_and_listed() -> None:
     assert response.body == b"ConnectionRefusedError"
     assert guard.counts["192.0.2.1:25"] >= 1
     assert "mail.example.com:25" in guard.counts
+
+
+def test_the_result_names_blocked_connections_and_libraries_that_are_not_guarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "items.db")
+    app = items(path)
+
+    def mailing(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("192.0.2.1", 25), timeout=1)
+        return app(environ, start_response)
+
+    monkeypatch.setitem(sys.modules, "pycurl", ModuleType("pycurl"))
+    result = explore_api(mailing, openapi=DOCUMENT, systems=path, max_requests=100, settle=0, progress=False)
+    assert result.violations == []  # a blocked connection fails nothing by itself
+    assert "blocked connections: 192.0.2.1:25" in str(result)
+    assert [note for note in result.service.notes if "not guarded" in note and "pycurl" in note]
