@@ -30,8 +30,10 @@ from benchmarks.everyday.agency import AGENCY
 from benchmarks.everyday.bikes import BIKES
 from benchmarks.everyday.clinic import CLINIC
 from benchmarks.everyday.freight import FREIGHT
+from benchmarks.everyday.gym import GYM
 from benchmarks.everyday.letting import LETTING
 from benchmarks.everyday.library import LIBRARY
+from benchmarks.everyday.museum import MUSEUM
 from benchmarks.everyday.school import SCHOOL
 from benchmarks.everyday.theatre import THEATRE
 from benchmarks.everyday.vet import VET
@@ -43,8 +45,8 @@ from clew_nl2sql.decompose import LinkingDecomposer
 if TYPE_CHECKING:
     from tests.stores.servers import PostgresServer
 
-PARTS = (WEBSHOP, CLINIC, AGENCY, BIKES, VET, LETTING, FREIGHT)
-HELD_ASIDE = (LIBRARY, THEATRE, SCHOOL)  # nothing is tuned on these questions
+PARTS = (WEBSHOP, CLINIC, AGENCY, BIKES, VET, LETTING, FREIGHT, GYM)
+HELD_ASIDE = (LIBRARY, THEATRE, SCHOOL, MUSEUM)  # nothing is tuned on these questions
 OUTCOMES = ("right", "wrong", "partial", "abstained")
 
 

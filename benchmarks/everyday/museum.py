@@ -101,8 +101,26 @@ EXHIBITIONS = [
     ("Winter Prints", "2025-11-14", "2026-02-01", "Jon Ferris", "38000.00"),
 ]
 ADJECTIVES = ["Blue", "Silent", "Broken", "Golden", "Small", "Distant", "White", "Last", "Burning", "Hollow"]
-NOUNS = ["River", "Garden", "Harbour", "Mirror", "Field", "Portrait", "Chair", "Bridge", "Orchard", "Window", "Horse"]
-BORROWERS = ["City Gallery Graz", "Musee du Lac", "Kunsthalle Bremen", "National Museum Oslo", "Lakeside Arts Centre"]
+NOUNS = [
+    "River",
+    "Garden",
+    "Harbour",
+    "Mirror",
+    "Field",
+    "Portrait",
+    "Chair",
+    "Bridge",
+    "Orchard",
+    "Window",
+    "Horse",
+]
+BORROWERS = [
+    "City Gallery Graz",
+    "Musee du Lac",
+    "Kunsthalle Bremen",
+    "National Museum Oslo",
+    "Lakeside Arts Centre",
+]
 
 
 def rows() -> Rows:
@@ -118,7 +136,11 @@ def rows() -> Rows:
         acquired = date(1985, 1, 1) + timedelta(days=rng.randrange(14700))
         room = None if rng.random() < 0.1 else rng.randrange(1, 8)
         value = None if rng.random() < 0.12 else f"{rng.randrange(4, 9000) * 100 + number}.00"
-        inspected = None if rng.random() < 0.2 else (date(2019, 1, 1) + timedelta(days=rng.randrange(2350))).isoformat()
+        inspected = (
+            None
+            if rng.random() < 0.2
+            else (date(2019, 1, 1) + timedelta(days=rng.randrange(2350))).isoformat()
+        )
         artworks.append(
             (
                 number,
@@ -126,7 +148,9 @@ def rows() -> Rows:
                 f"{rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}",
                 artist,
                 room,
-                rng.choices(["painting", "print", "sculpture", "photograph", "drawing"], weights=[40, 22, 14, 10, 14])[0],
+                rng.choices(
+                    ["painting", "print", "sculpture", "photograph", "drawing"], weights=[40, 22, 14, 10, 14]
+                )[0],
                 year,
                 value,
                 acquired.isoformat(),
@@ -159,11 +183,27 @@ def rows() -> Rows:
     for number in range(1, 5001):
         day = date(2023, 9, 15) + timedelta(days=rng.randrange(642))
         sold = datetime(day.year, day.month, day.day, rng.randrange(9, 18), rng.randrange(60))
-        running = [index for index, row in enumerate(EXHIBITIONS, 1) if row[1] <= day.isoformat() <= (row[2] or "2099")]
+        running = [
+            index
+            for index, row in enumerate(EXHIBITIONS, 1)
+            if row[1] <= day.isoformat() <= (row[2] or "2099")
+        ]
         exhibition = rng.choice(running) if running and rng.random() < 0.8 else None
         category = rng.choices(["adult", "reduced", "child", "group"], weights=[55, 20, 15, 10])[0]
-        refunded = (sold + timedelta(hours=rng.randrange(1, 200))).isoformat(" ") if rng.random() < 0.02 else None
-        tickets.append((number, exhibition, sold.isoformat(" "), category, prices[category], int(rng.random() < 0.4), refunded))
+        refunded = (
+            (sold + timedelta(hours=rng.randrange(1, 200))).isoformat(" ") if rng.random() < 0.02 else None
+        )
+        tickets.append(
+            (
+                number,
+                exhibition,
+                sold.isoformat(" "),
+                category,
+                prices[category],
+                int(rng.random() < 0.4),
+                refunded,
+            )
+        )
     return {
         "artist": [(number, *row) for number, row in enumerate(ARTISTS, 1)],
         "room": [(number, *row) for number, row in enumerate(ROOMS, 1)],
@@ -177,7 +217,11 @@ def rows() -> Rows:
 QUESTIONS: tuple[tuple[str, str | None], ...] = (
     ("How many artworks does the museum own?", "SELECT COUNT(*) FROM artwork"),
     ("How many of our artworks are sculptures?", "SELECT COUNT(*) FROM artwork WHERE kind = 'sculpture'"),
-    ("How many paintings were acquired in 2019?", "SELECT COUNT(*) FROM artwork WHERE kind = 'painting' AND acquired_on >= '2019-01-01' AND acquired_on < '2020-01-01'"),
+    (
+        "How many paintings were acquired in 2019?",
+        "SELECT COUNT(*) FROM artwork WHERE kind = 'painting' AND acquired_on >= '2019-01-01' "
+        "AND acquired_on < '2020-01-01'",
+    ),
     ("Which artists are from France?", "SELECT name FROM artist WHERE country = 'France'"),
     ("Which artists are still alive?", "SELECT name FROM artist WHERE death_year IS NULL"),
     ("Which artists were born before 1700?", "SELECT name FROM artist WHERE birth_year < 1700"),
@@ -188,40 +232,77 @@ QUESTIONS: tuple[tuple[str, str | None], ...] = (
     ("How many works by Peter van Dam do we have?", None),
     (
         "Which artist is represented with the most artworks?",
-        "SELECT a.name FROM artist a JOIN artwork w ON w.artist_id = a.id GROUP BY a.id, a.name ORDER BY COUNT(*) DESC LIMIT 1",
+        "SELECT a.name FROM artist a JOIN artwork w ON w.artist_id = a.id "
+        "GROUP BY a.id, a.name ORDER BY COUNT(*) DESC LIMIT 1",
     ),
-    ("Which artists have no artwork in the collection?", "SELECT name FROM artist WHERE id NOT IN (SELECT artist_id FROM artwork WHERE artist_id IS NOT NULL)"),
+    (
+        "Which artists have no artwork in the collection?",
+        "SELECT name FROM artist WHERE id NOT IN (SELECT artist_id FROM artwork WHERE artist_id IS NOT NULL)",
+    ),
     ("How many artworks have an unknown artist?", "SELECT COUNT(*) FROM artwork WHERE artist_id IS NULL"),
-    ("What is the most valuable artwork?", "SELECT title FROM artwork WHERE insured_value IS NOT NULL ORDER BY insured_value DESC LIMIT 1"),
-    ("What is the total insured value of all prints?", "SELECT SUM(insured_value) FROM artwork WHERE kind = 'print'"),
-    ("How many artworks are insured for more than 500,000?", "SELECT COUNT(*) FROM artwork WHERE insured_value > 500000"),
+    (
+        "What is the most valuable artwork?",
+        "SELECT title FROM artwork WHERE insured_value IS NOT NULL ORDER BY insured_value DESC LIMIT 1",
+    ),
+    (
+        "What is the total insured value of all prints?",
+        "SELECT SUM(insured_value) FROM artwork WHERE kind = 'print'",
+    ),
+    (
+        "How many artworks are insured for more than 500,000?",
+        "SELECT COUNT(*) FROM artwork WHERE insured_value > 500000",
+    ),
     ("How many artworks are not insured?", "SELECT COUNT(*) FROM artwork WHERE insured_value IS NULL"),
-    ("How many drawings have been restored?", "SELECT COUNT(*) FROM artwork WHERE kind = 'drawing' AND restored = 'Y'"),
-    ("How many unrestored photographs are there?", "SELECT COUNT(*) FROM artwork WHERE kind = 'photograph' AND restored = 'N'"),
-    ("How many artworks have never been inspected?", "SELECT COUNT(*) FROM artwork WHERE last_inspected_on IS NULL"),
+    (
+        "How many drawings have been restored?",
+        "SELECT COUNT(*) FROM artwork WHERE kind = 'drawing' AND restored = 'Y'",
+    ),
+    (
+        "How many unrestored photographs are there?",
+        "SELECT COUNT(*) FROM artwork WHERE kind = 'photograph' AND restored = 'N'",
+    ),
+    (
+        "How many artworks have never been inspected?",
+        "SELECT COUNT(*) FROM artwork WHERE last_inspected_on IS NULL",
+    ),
     (
         "How many artworks were last inspected before 2021?",
         "SELECT COUNT(*) FROM artwork WHERE last_inspected_on < '2021-01-01'",
     ),
     ("Number of artworks by kind", "SELECT kind, COUNT(*) FROM artwork GROUP BY kind"),
     ("Is the museum making a profit?", None),
-    ("How many artworks did we buy since 2015?", "SELECT COUNT(*) FROM artwork WHERE acquisition = 'purchase' AND acquired_on >= '2015-01-01'"),
+    (
+        "How many artworks did we buy since 2015?",
+        "SELECT COUNT(*) FROM artwork WHERE acquisition = 'purchase' AND acquired_on >= '2015-01-01'",
+    ),
     (
         "How many artworks hang in the Dutch Room?",
         "SELECT COUNT(*) FROM artwork w JOIN room r ON r.id = w.room_id WHERE r.title = 'Dutch Room'",
     ),
     ("What is the title of room 007?", "SELECT title FROM room WHERE code = '007'"),
     ("Which rooms are not open to the public?", "SELECT title FROM room WHERE NOT open_to_public"),
-    ("Which public rooms on floor 1 are climate controlled?", "SELECT title FROM room WHERE open_to_public AND floor = 1 AND climate_controlled"),
-    ("Which rooms are empty?", "SELECT title FROM room WHERE id NOT IN (SELECT room_id FROM artwork WHERE room_id IS NOT NULL)"),
+    (
+        "Which public rooms on floor 1 are climate controlled?",
+        "SELECT title FROM room WHERE open_to_public AND floor = 1 AND climate_controlled",
+    ),
+    (
+        "Which rooms are empty?",
+        "SELECT title FROM room WHERE id NOT IN (SELECT room_id FROM artwork WHERE room_id IS NOT NULL)",
+    ),
     (
         "Average insured value per room",
         "SELECT r.title, AVG(w.insured_value) FROM room r JOIN artwork w ON w.room_id = r.id GROUP BY r.title",
     ),
     ("Which exhibitions did Ada Novak curate?", "SELECT title FROM exhibition WHERE curator = 'Ada Novak'"),
-    ("Which exhibitions are running today?", "SELECT title FROM exhibition WHERE starts_on <= '2025-06-18' AND (ends_on IS NULL OR ends_on >= '2025-06-18')"),
+    (
+        "Which exhibitions are running today?",
+        "SELECT title FROM exhibition WHERE starts_on <= '2025-06-18' AND (ends_on IS NULL OR ends_on >= '2025-06-18')",
+    ),
     ("When does Paris by Night end?", "SELECT ends_on FROM exhibition WHERE title = 'Paris by Night'"),
-    ("Which exhibition had the lowest budget?", "SELECT title FROM exhibition WHERE budget IS NOT NULL ORDER BY budget LIMIT 1"),
+    (
+        "Which exhibition had the lowest budget?",
+        "SELECT title FROM exhibition WHERE budget IS NOT NULL ORDER BY budget LIMIT 1",
+    ),
     ("Which exhibitions have no end date?", "SELECT title FROM exhibition WHERE ends_on IS NULL"),
     (
         "How many tickets were sold for Stone Voices?",
@@ -231,15 +312,37 @@ QUESTIONS: tuple[tuple[str, str | None], ...] = (
         "Ticket revenue per exhibition",
         "SELECT e.title, SUM(t.price) FROM exhibition e JOIN ticket t ON t.exhibition_id = e.id GROUP BY e.title",
     ),
-    ("How many child tickets did we sell yesterday?", "SELECT COUNT(*) FROM ticket WHERE category = 'child' AND sold_at >= '2025-06-17' AND sold_at < '2025-06-18'"),
-    ("How many adult tickets were sold online in 2024?", "SELECT COUNT(*) FROM ticket WHERE category = 'adult' AND online = 1 AND sold_at >= '2024-01-01' AND sold_at < '2025-01-01'"),
+    (
+        "How many child tickets did we sell yesterday?",
+        "SELECT COUNT(*) FROM ticket WHERE category = 'child' AND sold_at >= '2025-06-17' AND sold_at < '2025-06-18'",
+    ),
+    (
+        "How many adult tickets were sold online in 2024?",
+        "SELECT COUNT(*) FROM ticket WHERE category = 'adult' AND online = 1 "
+        "AND sold_at >= '2024-01-01' AND sold_at < '2025-01-01'",
+    ),
     ("How many tickets were refunded?", "SELECT COUNT(*) FROM ticket WHERE refunded_at IS NOT NULL"),
     ("What share of tickets is sold online?", None),
-    ("How much money did we make with group tickets this year?", "SELECT SUM(price) FROM ticket WHERE category = 'group' AND sold_at >= '2025-01-01' AND sold_at < '2026-01-01'"),
-    ("How many artworks are currently on loan?", "SELECT COUNT(DISTINCT artwork_id) FROM loan WHERE returned_on IS NULL"),
-    ("How many loans are overdue?", "SELECT COUNT(*) FROM loan WHERE returned_on IS NULL AND due_on < '2025-06-18'"),
-    ("How many loans did the National Museum Oslo have?", "SELECT COUNT(*) FROM loan WHERE borrower = 'National Museum Oslo'"),
-    ("Which borrower paid the most fees?", "SELECT borrower FROM loan GROUP BY borrower ORDER BY SUM(fee) DESC LIMIT 1"),
+    (
+        "How much money did we make with group tickets this year?",
+        "SELECT SUM(price) FROM ticket WHERE category = 'group' AND sold_at >= '2025-01-01' AND sold_at < '2026-01-01'",
+    ),
+    (
+        "How many artworks are currently on loan?",
+        "SELECT COUNT(DISTINCT artwork_id) FROM loan WHERE returned_on IS NULL",
+    ),
+    (
+        "How many loans are overdue?",
+        "SELECT COUNT(*) FROM loan WHERE returned_on IS NULL AND due_on < '2025-06-18'",
+    ),
+    (
+        "How many loans did the National Museum Oslo have?",
+        "SELECT COUNT(*) FROM loan WHERE borrower = 'National Museum Oslo'",
+    ),
+    (
+        "Which borrower paid the most fees?",
+        "SELECT borrower FROM loan GROUP BY borrower ORDER BY SUM(fee) DESC LIMIT 1",
+    ),
     ("How many loans have no fee?", "SELECT COUNT(*) FROM loan WHERE fee IS NULL"),
     (
         "How many artworks were never lent?",
@@ -249,4 +352,4 @@ QUESTIONS: tuple[tuple[str, str | None], ...] = (
     ("Who is the director of the museum?", None),
 )
 
-PART = Part("museum", SCRIPT, rows, QUESTIONS)
+MUSEUM = Part("museum", SCRIPT, rows, QUESTIONS)

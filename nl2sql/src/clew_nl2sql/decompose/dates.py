@@ -5,7 +5,7 @@ Conventions, all relative to the recorded date of the run:
 - A week is Monday to Sunday. A quarter starts in January, April, July or October.
 - "last week" is the week before this one, and "last 3 months" the three whole months before this one. "last 30 days"
   are the 30 whole days before today, without today.
-- "this week", "this month" and so on are the whole period, to its last day.
+- "this week", "this month" and so on are the whole period, to its last day; "next week" is the one after it.
 - "since May 2025" includes May, "until May 2025" too; "before" and "after" do not.
 
 A month without a year, and a date like 05/06/2025, have two readings, so they stay as they are. So
@@ -31,9 +31,9 @@ _EDGE = r"(?:\b(?P<edge>before|after|since|until|till|by)\s+)?"
 _LEAD = rf"(?:{_EDGE}(?:\b(?:in|during|over|within|on|for|of|from)\s+)?(?:\bthe\s+)?)"
 _TIMES = re.compile(
     rf"""{_LEAD}\b(?:
-      (?P<day>today|yesterday)
+      (?P<day>today|yesterday|tomorrow)
     | (?:(?:last|past|previous)\s+(?P<count>{_NUMBER})\s+(?P<units>{_UNIT})s?)
-    | (?P<which>last|previous|past|this|current)\s+(?P<unit>{_UNIT})
+    | (?P<which>last|previous|past|this|current|next)\s+(?P<unit>{_UNIT})
     | (?P<year_to_date>year\s+to\s+date|ytd)
     | (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m1>{_MONTH})\.?,?\s+(?P<y1>(?:19|20)\d\d)
     | (?P<m2>{_MONTH})\.?\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y2>(?:19|20)\d\d)
@@ -67,7 +67,7 @@ def in_days(text: str, today: date, named: str = "") -> str:
 
 def _period(found: re.Match[str], today: date) -> Period:
     if found["day"]:
-        day = today - timedelta(days=found["day"].lower() == "yesterday")
+        day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(found["day"].lower(), 0))
         return day, day
     if found["count"]:
         given = found["count"].lower()
@@ -79,6 +79,9 @@ def _period(found: re.Match[str], today: date) -> Period:
         unit = found["unit"].lower()
         if found["which"].lower() in ("this", "current"):
             start = _start(today, unit)
+            return start, _shifted(start, unit, 1) - timedelta(days=1)
+        if found["which"].lower() == "next":
+            start = _shifted(_start(today, unit), unit, 1)
             return start, _shifted(start, unit, 1) - timedelta(days=1)
         return _before(today, unit, 1)
     if found["year_to_date"]:

@@ -21,6 +21,11 @@ MONEY = ("amount", "total", "price", "cost", "payment", "value", "revenue")
 _BIRTHS = {"birth", "born", "dob", "birthdate", "birthday"}
 _TIMES = {stem(word) for word in ("time", "at", "on", "day", "timestamp", "date")}
 _YEAR = re.compile(r"\b(?:in|during|of) (?:the year )?((?:19|20)\d\d)\b(?![-/.]\d)", re.IGNORECASE)
+_OVER = re.compile(
+    r"\b(\w+)(?: who| that)? (?:are|is|were|was) (?:over|above|under|below) (\d{1,3})"
+    r"(?=\s*(?:$|[?.!,]|and\b|or\b|in\b))",
+    re.IGNORECASE,
+)
 _SPENT = re.compile(
     r"\b(?:(?:that|who|which) )?(?:have |has )?spent (?:the )?(most|least)(?: money)?\b", re.IGNORECASE
 )
@@ -50,9 +55,10 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
         return text
     said = {stem(word) for word in words(text)}
     births = [name_words(c.name) for _, c in dates if _BIRTHS.intersection(name_words(c.name))]
+    people = [t.own_name for t, c in dates if _BIRTHS.intersection(name_words(c.name))]
     ages = any("age" in name_words(c.name) for t in catalog.tables for c in t.columns)
     if births and not ages:
-        text = in_birth_dates(text, today, " ".join(births[0]))
+        text = in_birth_dates(_in_years(text, people), today, " ".join(births[0]))
 
     named = _unnamed_date(dates, said)
 
@@ -61,6 +67,16 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
         return found[0] if _keeps_years(catalog, found[1]) else days
 
     return _YEAR.sub(year, in_days(text, today, named))
+
+
+def _in_years(text: str, people: list[str]) -> str:
+    """Complete "members are over 60", if members have birth dates: over 60 years old."""
+
+    def said(match: re.Match[str]) -> str:
+        named = any(stem(match[1]) == stem(name_words(table)[-1]) for table in people)
+        return f"{match[0]} years old" if named and int(match[2]) <= 120 else match[0]
+
+    return _OVER.sub(said, text)
 
 
 def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str]) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.acts import COUNT, QueryParts
+from clew_nl2sql.planner.asked_for import IDENTIFIERS, head
 from clew_nl2sql.planner.assignment_search import Assignment
-from clew_nl2sql.planner.contradictions import head
 from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
@@ -179,7 +179,7 @@ def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
 def _by_name(parsed: ParsedQuestion, query: Query) -> Query:
     """Show an entity by its own name and not by a reference to it, unless the question asks for an id or a code."""
     plain = [item.column for item in query.select if not item.agg and item.column is not None]
-    if len(plain) != 1 or not _IDENTIFIERS.isdisjoint(parsed.low):
+    if len(plain) != 1 or not IDENTIFIERS.isdisjoint(parsed.low):
         return query
     schema = parsed.schema
     own = schema.columns[plain[0]]
@@ -203,9 +203,6 @@ def _by_name(parsed: ParsedQuestion, query: Query) -> Query:
 
 def _is_name(column: SchemaColumn) -> bool:
     return column.kind == "text" and column.core[-1:] in (("name",), ("title",))
-
-
-_IDENTIFIERS = word_set("id ids identifier identifiers code codes key keys number numbers no")
 
 
 def _with_owner(parsed: ParsedQuestion, query: Query) -> Query:
@@ -246,20 +243,24 @@ def _with_measure(parsed: ParsedQuestion, query: Query) -> Query:
 
 def _by_full_name(parsed: ParsedQuestion, query: Query) -> Query:
     """Show people by first and last name, and group by person, unless the question names only one of the two."""
-    plain = [item for item in query.select if not item.agg]
-    if query.compound or len(plain) != 1 or plain[0].column is None:
-        return query
-    if {"first", "last", "given", "family", "surname", "forename"} & set(parsed.low):
+    if query.compound or {"first", "last", "given", "family", "surname", "forename"} & set(parsed.low):
         return query
     schema = parsed.schema
-    table = schema.columns[plain[0].column].table
-    both = _first_and_last(schema, table)
-    if not both or plain[0] != both[0][0][0]:
+    plain = {
+        i.column: schema.columns[i.column].table for i in query.select if i.column is not None and not i.agg
+    }
+    pairs = {
+        column: both[0][0] for column, table in plain.items() if (both := _first_and_last(schema, table))
+    }
+    halves = [c for c, (first, last) in pairs.items() if c == first.column and last.column not in plain]
+    if len(halves) != 1:
         return query
-    names, key = both[0][0], schema.tables[table].key
-    select = tuple(one for item in query.select for one in (names if item == plain[0] else (item,)))
+    names, key = pairs[halves[0]], schema.tables[plain[halves[0]]].key
+    select = tuple(
+        one for item in query.select for one in (names if item == SelectItem(halves[0]) else (item,))
+    )
     people = (key,) if key is not None else tuple(n.column for n in names if n.column is not None)
-    group = tuple(one for c in query.group for one in (people if c == plain[0].column else (c,)))
+    group = tuple(one for c in query.group for one in (people if c == halves[0] else (c,)))
     return query._replace(select=select, group=tuple(dict.fromkeys(group)))
 
 

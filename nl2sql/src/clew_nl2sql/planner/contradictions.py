@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from clew_nl2sql.planner.acts import ExcludeRows, Filter, RankByCount
+from clew_nl2sql.planner.asked_for import IDENTIFIERS, head, shows_something_else
 from clew_nl2sql.planner.assignment_search import Assignment
 from clew_nl2sql.planner.cues import Cue
 from clew_nl2sql.planner.lexicon import UNITS, word_set
@@ -32,11 +33,8 @@ _SORTS = word_set("""
     alphabetic lexicographical lexicographically ascending descending increasing decreasing asc desc by from reverse
     chronological chronologically
 """)
-_LISTS = word_set("list show give display find get return print")
-_SKIPPED = word_set("me us all the of our every")
 _SPANS = word_set("year month week quarter weekday hour years months")
 _WHEN = word_set("in on at before after since between during from until or by the year")
-_IDENTIFIERS = word_set("id ids identifier identifiers code codes key keys number numbers no")
 _RANGES = (">", "<", ">=", "<=", "between")
 
 
@@ -57,17 +55,8 @@ def contradicts(parsed: ParsedQuestion, query: Query, assignment: Assignment) ->
         or _groups_by_days(parsed, query)
         or _loses_namesakes(parsed, query)
         or _splits_kinds(parsed, query)
+        or shows_something_else(parsed, query)
     )
-
-
-def head(parsed: ParsedQuestion) -> Mention | None:
-    """Return what the question asks for: the first mention, after "which" or "list all the"."""
-    if not parsed.mentions:
-        return None
-    said = {at for v in parsed.values for at in range(v.start, v.end)}
-    opening = [word for at, word in enumerate(parsed.low[: parsed.mentions[0].start]) if at not in said]
-    is_list = bool(opening) and opening[0] in _LISTS and all(word in _SKIPPED for word in opening[1:])
-    return parsed.mentions[0] if is_list or opening in (["which"], ["what"]) else None
 
 
 def _counts_what_it_compares(parsed: ParsedQuestion, assignment: Assignment) -> bool:
@@ -116,7 +105,7 @@ def _shows_no_entity(parsed: ParsedQuestion, query: Query) -> bool:
         return True
     display = parsed.schema.tables[asked.best().table].display
     has_name = display is not None and parsed.schema.columns[display].core[-1:] in (("name",), ("title",))
-    if has_name and _IDENTIFIERS.isdisjoint(parsed.low) and all(column.is_ref for column in shown):
+    if has_name and IDENTIFIERS.isdisjoint(parsed.low) and all(column.is_ref for column in shown):
         return True
     said = any(m.start == asked.end and not parsed.low[m.start].endswith("ed") for m in parsed.mentions)
     return parsed.word(0) == "which" and not said and all(_is_measure(column) for column in shown)
@@ -188,7 +177,11 @@ def _counts_quantity(parsed: ParsedQuestion, assignment: Assignment) -> bool:
         for mention in parsed.mentions:
             last = parsed.tokens[mention.end - 1]
             is_plural = last.low != last.lemma or last.low.endswith("s")
-            if mention.start == decision.end and not is_plural and mention.best().coverage < 1:
+            counted = [
+                t.coverage for t in mention.targets if t.column is None and t.table == option.act.table
+            ]
+            coverage = counted[0] if counted else mention.best().coverage
+            if mention.start == decision.end and not is_plural and coverage < 1:
                 return True
     return False
 
@@ -267,7 +260,16 @@ def _splits_kinds(parsed: ParsedQuestion, query: Query) -> bool:
     table = parsed.schema.tables[group.table]
     said = {t.column for t in asked.targets} & {item.column for item in query.select}
     kinds = [c for c in said if c is not None and parsed.schema.columns[c].table == table.id]
-    return group.id == table.key and any(c != table.display and not _tells(parsed, c) for c in kinds)
+    return group.id == table.key and any(
+        (c != table.display or _repeats(parsed, c)) and not _tells(parsed, c) for c in kinds
+    )
+
+
+def _repeats(parsed: ParsedQuestion, column: int) -> bool:
+    """Return whether a column has each of its values many times, so that it is no name of one row."""
+    entry = parsed.schema.columns[column]
+    rows, different = parsed.schema.tables[entry.table].rows, entry.source.n_distinct
+    return bool(rows and different and different * 10 <= rows)
 
 
 def _tells(parsed: ParsedQuestion, column: int) -> bool:

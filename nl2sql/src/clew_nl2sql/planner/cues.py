@@ -66,7 +66,7 @@ def find_cues(tokens: list[Token]) -> list[Cue]:
     low = [t.low for t in tokens]
     while at < len(tokens):
         cue = (
-            _count(low, at)
+            _count(tokens, low, at)
             or _aggregate(low, at)
             or _superlative(tokens, low, at)
             or _compared(tokens, low, at)
@@ -100,7 +100,7 @@ def _at(low: list[str], at: int) -> str:
     return low[at] if 0 <= at < len(low) else ""
 
 
-def _count(low: list[str], at: int) -> Cue | None:
+def _count(tokens: list[Token], low: list[str], at: int) -> Cue | None:
     word, after = low[at], _at(low, at + 1)
     if word == "how" and after in DEGREES:
         return Cue("deg", "how", at, at + 2, degree=after)
@@ -116,7 +116,8 @@ def _count(low: list[str], at: int) -> Cue | None:
     if word == "how" and after == "often":
         return Cue("count", "count", at, at + 2)
     if word == "number" and after != "" and _at(low, at - 1) in ("the", "total"):
-        return Cue("count", "number", at, at + 1)
+        given = tokens[at + 1].kind in ("quoted", "number")  # "the number 00041" is a number of one thing
+        return None if given else Cue("count", "number", at, at + 1)
     return None
 
 
@@ -201,7 +202,8 @@ _AFTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("or", "larger"), ">="), (("or", "longer"), ">="), (("and", "above"), ">="), (("or", "less"), "<="),
     (("or", "fewer"), "<="), (("or", "lower"), "<="), (("or", "below"), "<="), (("or", "before"), "<="),
     (("or", "earlier"), "<="), (("or", "younger"), "<="), (("or", "under"), "<="), (("or", "smaller"), "<="),
-    (("and", "below"), "<="), (("or", "newer"), ">="),
+    (("and", "below"), "<="), (("or", "newer"), ">="), (("or", "better"), ">="), (("or", "worse"), "<="),
+    (("or", "bigger"), ">="), (("or", "cheaper"), "<="), (("or", "shorter"), "<="),
 )  # fmt: skip
 _SKIPPED = word_set("the year a an of number value than to $ in total or")
 

@@ -67,6 +67,7 @@ class ParsedQuestion:
         self.verbs = self._verbs()
         self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
         self.mentions = [part for mention in self.mentions for part in self._entity_and_event(mention)]
+        self.mentions = [self._entity_without_value(mention) for mention in self.mentions]
         self._leave_out_views()
         self.values = [v for v in self.values if not self._better_as_schema(v)]
         self._add_predicates()
@@ -163,13 +164,33 @@ class ParsedQuestion:
     def _entity_and_event(self, mention: Mention) -> list[Mention]:
         """Split "drivers hired", which names the table and `hired_on`: the drivers, and what happened to them."""
         best, verb = mention.best(), mention.start + 1
-        if best.column is None or verb >= mention.end or not self.low[verb].endswith("ed"):
+        if best.column is None or verb >= mention.end:
             return [mention]
         table, column = self.schema.tables[best.table], self.schema.columns[best.column]
+        noun = tuple(token.lemma for token in self.tokens[verb : mention.end])
+        if self.low[mention.start].endswith("ed") and column.kind == "date" and noun == table.words:
+            entity = Mention(verb, mention.end, (Target(table.id, None, 1.0, 1.0, "exact", False),))
+            return [mention._replace(end=verb), entity]  # "cancelled members"
+        if not self.low[verb].endswith("ed"):
+            return [mention]
         if column.kind != "date" or (self.tokens[mention.start].lemma,) != table.words:
             return [mention]
         entity = Mention(mention.start, verb, (Target(table.id, None, 1.0, 1.0, "exact", False),))
         return [entity, mention._replace(start=verb)]
+
+    def _entity_without_value(self, mention: Mention) -> Mention:
+        """Return only the members of "male members": the first word is a value, and not the name of its column."""
+        best, rest = mention.best(), mention.start + 1
+        if best.column is None or rest >= mention.end:
+            return mention
+        said = any(
+            v.start == mention.start and v.end == rest and any(h.column == best.column for h in v.holders)
+            for v in self.values
+        )
+        table = self.schema.tables[best.table]
+        if not said or tuple(t.lemma for t in self.tokens[rest : mention.end]) != table.words:
+            return mention
+        return Mention(rest, mention.end, (Target(table.id, None, 1.0, 1.0, "exact", False),))
 
     def _leave_out_views(self) -> None:
         """Drop views in favour of their tables, unless the question names the view."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 
 from clew_nl2sql.planner.catalog import Value
-from clew_nl2sql.planner.inflection import parts, stem
+from clew_nl2sql.planner.inflection import lemma, parts, stem
 from clew_nl2sql.planner.query import KNOWN, NULL
-from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
+from clew_nl2sql.planner.schema_index import MANY, SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.schema_linking import Mention
 from clew_nl2sql.planner.tokens import Token
 from clew_nl2sql.planner.value_linking import ValueMatch, ValueMention
@@ -24,8 +24,29 @@ from clew_nl2sql.planner.value_linking import ValueMatch, ValueMention
 _YES = ("1", "y", "yes", "true", "t")
 _PAIRS = ({"0", "1"}, {"y", "n"}, {"yes", "no"}, {"true", "false"}, {"t", "f"})
 _EMPTY = frozenset(["is", "has", "are", "was", "can", "flag", "ind", "indicator", "yn", "be", "have"])
+_VERBS = frozenset(
+    "accept allow get include need offer provide receive require take use want with".split()  # noqa: SIM905
+)  # `includes_sauna` is stated by "a sauna", unless there is a table of saunas
+_QUANTITIES = frozenset(
+    """age amount balance class code count day floor grade group hour level minute month number point position
+    priority quantity rank rating score stage state status step type unit version week year""".split()  # noqa: SIM905
+)
 _OPPOSITE = ("in", "un", "non", "dis", "im")
-_NOT = ("not", "no", "without", "never", "non", "lack", "lacks", "lacking", "missing")
+_NOT = (
+    "not",
+    "no",
+    "without",
+    "never",
+    "non",
+    "lack",
+    "lacks",
+    "lacking",
+    "missing",
+    "neither",
+    "nor",
+    "unknown",
+)
+_UNKNOWN = ("unknown", "missing", "empty", "blank", "unset")
 _BETWEEN = (
     "a",
     "an",
@@ -42,6 +63,15 @@ _BETWEEN = (
     "has",
     "had",
     "is",
+    "get",
+    "gets",
+    "receive",
+    "receives",
+    "want",
+    "wants",
+    "use",
+    "include",
+    "offer",
 )
 _GROUPS = ("by", "each", "per", "every", "whether", "different")
 _MOMENTS = ("on", "at", "date", "time", "day")
@@ -56,7 +86,7 @@ _ADJECTIVE = re.compile(r"(?:ed|able|ible|ive|ing|al|ful|ous)$")
 def find_predicates(tokens: list[Token], schema: SchemaIndex, mentions: list[Mention]) -> list[ValueMention]:
     """Return the predicates of a question, without overlaps."""
     found: list[ValueMention] = []
-    flags = [(column, words) for column in schema.columns if (words := _flag_words(column))]
+    flags = [(column, words) for column in schema.columns if (words := flag_words(column, schema))]
     for at in range(len(tokens)):
         if any(v.start <= at < v.end for v in found):
             continue
@@ -76,6 +106,10 @@ def find_predicates(tokens: list[Token], schema: SchemaIndex, mentions: list[Men
             found.append(event)
     for mention in mentions:
         start = _denied_from(tokens, mention.start)
+        end = _said_unknown(tokens, mention)
+        if end and mention.best().column is not None and (holders := _missing(schema, mention, mentions)):
+            found.append(_mention(tokens, mention.start, end, holders))
+            continue
         taken = any(v.start < mention.end and start < v.end for v in found)
         if start < mention.start and not taken and (holders := _missing(schema, mention, mentions)):
             found.append(_mention(tokens, start, mention.end, holders))
@@ -84,6 +118,17 @@ def find_predicates(tokens: list[Token], schema: SchemaIndex, mentions: list[Men
             if known and mention.best().column is not None:
                 found.append(_mention(tokens, mention.start, mention.end, known))
     return found
+
+
+def _said_unknown(tokens: list[Token], mention: Mention) -> int:
+    """Return the end of "the phone is unknown"; 0 if the question does not say that."""
+    after = [token.low for token in tokens[mention.end : mention.end + 3]]
+    skipped = bool(after) and after[0] in ("is", "are", "was", "were")
+    word = after[skipped] if len(after) > skipped else ""
+    nothing = after[skipped : skipped + 2] in (["not", "known"], ["not", "set"])
+    last = mention.end + skipped + (2 if nothing else 1)
+    ends = last >= len(tokens) or tokens[last].kind == "punct" or tokens[last].low in ("and", "or", "but")
+    return last if ends and (word in _UNKNOWN or nothing) else 0
 
 
 def _is_had(tokens: list[Token], mention: Mention) -> bool:
@@ -124,16 +169,25 @@ def _mention(tokens: list[Token], start: int, end: int, holders: tuple[ValueMatc
     return ValueMention(start, end, " ".join(t.text for t in tokens[start:end]), False, holders)
 
 
-def _flag_words(column: SchemaColumn) -> tuple[str, ...]:
+def flag_words(column: SchemaColumn, schema: SchemaIndex) -> tuple[str, ...]:
     """Return the words that state a flag; none if the column is no flag."""
     values = {str(value).strip().lower() for value in column.source.values}
     pair = any(values and values <= pair for pair in _PAIRS)
     if column.is_key or column.is_ref or (column.kind != "boolean" and not pair):
         return ()
     words = tuple(word for word in column.core if word not in _EMPTY)
+    if len(words) > 1 and words[0] in _VERBS and words[1:] not in {table.words for table in schema.tables}:
+        words = words[1:]
     if column.kind != "boolean" and values <= {"0", "1"}:
         declared = column.source.type.lower()
         named = parts(column.name)[0] in _EMPTY or bool(words and _ADJECTIVE.search(words[-1]))
+        many = (schema.tables[column.table].rows or 0) >= MANY and values == {"0", "1"}
+        named = named or (
+            many
+            and bool(words)
+            and words[-1] not in _QUANTITIES
+            and lemma(parts(column.name)[-1]) == parts(column.name)[-1]
+        )
         if not named and not any(part in declared for part in ("bool", "bit", "tinyint", "char")):
             return ()  # a count that happens to be 0 or 1
     return words

@@ -14,7 +14,7 @@ from sqlglot.tokens import Tokenizer
 from clew_nl2sql.planner.catalog import Value
 from clew_nl2sql.planner.date_conditions import date_condition
 from clew_nl2sql.planner.joins import JoinTree, join_tree
-from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, columns_of
+from clew_nl2sql.planner.query import NULL, Condition, Query, Scalar, SelectItem, columns_of
 from clew_nl2sql.planner.schema_index import SchemaIndex
 
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
@@ -170,6 +170,8 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
         missing = exp.Is(this=left, expression=exp.Null())
         return missing if condition.op == "is" else exp.Not(this=missing)
     if isinstance(value, Query):
+        if condition.op == "not in":
+            value = _without_nulls(value, schema)
         inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
         return exp.Not(this=inside) if condition.op == "not in" else inside
     if isinstance(value, Scalar):
@@ -187,6 +189,14 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
             left = exp.cast(left, "text")
         return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _without_nulls(query: Query, schema: SchemaIndex) -> Query:
+    """Return a query without missing values: nothing is NOT IN a list with a NULL."""
+    item = query.select[0]
+    if item.column is None or item.agg or not schema.columns[item.column].may_lack:
+        return query
+    return query._replace(where=(*query.where, Condition(item, "is not", NULL)))
 
 
 def _of_column(value: Value, item: SelectItem, schema: SchemaIndex) -> exp.Expr:

@@ -16,6 +16,7 @@ import msgspec
 from sqlglot import exp
 
 from clew_nl2sql.planner.acts import Consumed, Ignore, SelectColumn, SelectFullName, TableAct
+from clew_nl2sql.planner.asked_for import merges_namesakes
 from clew_nl2sql.planner.assumptions import assumptions
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog
@@ -103,7 +104,10 @@ def compete(parsed: ParsedQuestion, catalog: Catalog, model: LinearModel) -> Can
     stage = sample_database(catalog)
     for score, _, candidate in scored[:REHEARSED]:
         try:
-            expression = to_expression(_groups_first(parsed, candidate), parsed.schema)
+            query = _groups_first(parsed, candidate)
+            if merges_namesakes(parsed, query):
+                query = query._replace(distinct=False)
+            expression = to_expression(query, parsed.schema)
         except UnjoinableTablesError:
             continue
         outcome = DryRunResult("unknown", "")

@@ -25,7 +25,8 @@ class SchemaColumn:
     """A column with its words."""
 
     __slots__ = (
-        "core", "id", "identifies", "is_key", "is_ref", "kind", "name", "nulls", "source", "table", "unique", "words",
+        "core", "id", "identifies", "is_key", "is_ref", "kind", "may_lack", "name", "nulls", "source", "table",
+        "unique", "words",
     )  # fmt: skip
 
     def __init__(self, id: int, table: int, source: Column, words: tuple[str, ...], core: tuple[str, ...]):
@@ -41,6 +42,7 @@ class SchemaColumn:
         self.unique = False
         self.identifies = self.is_key  # or many sampled rows, and no two of them have the same value
         self.nulls = False  # whether a sampled row lacks the value
+        self.may_lack = False  # or a row that is not in the sample
 
 
 class SchemaTable:
@@ -84,6 +86,8 @@ class SchemaIndex:
                 rows = table.row_count
                 entry.unique = bool(rows) and column.n_distinct == rows
                 entry.nulls = any(row[at] is None for row in table.rows)
+                all_sampled = rows is not None and rows <= len(table.rows)
+                entry.may_lack = entry.nulls or not (all_sampled or column.primary_key)
                 if len(table.rows) >= MANY and column.kind == "text":
                     entry.identifies |= len({row[at] for row in table.rows}) == len(table.rows)
                 made.columns.append(entry.id)

@@ -26,6 +26,8 @@ from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
 
 _ADDED = ("total", "amount", "overall", "altogether", "combined")
 _WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
+_BE = ("is", "are", "was", "were", "be", "been", "being")
+_ADVERBS = ("not", "already", "still", "fully", "currently", "ever", "never", "yet", "completely")
 _TIME_WORDS = ("year", "date", "time", "day", "month")
 # Words that continue an earlier question, which the planner does not know.
 _BACK = (
@@ -75,7 +77,9 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
         if at in covered or token.kind == "punct" or (at == 0 and token.low == "name"):
             continue
         if token.kind == "word":
-            if token.low in silent or token.lemma in silent or _is_named(token.low, named):
+            if _is_named(token.low, named):
+                continue
+            if (token.low in silent or token.lemma in silent) and not _is_state(parsed, at):
                 continue
             if token.low in NEGATIONS and denied:
                 continue
@@ -88,6 +92,8 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
                 continue
             if parsed.word(at - 1) == "as" and parsed.word(at + 1) == "as":  # "as well as"
                 continue
+            if token.lemma == "address" and parsed.word(at - 1) in ("email", "mail", "e-mail", "web", "ip"):
+                continue
             if token.lemma in _ADDED and does & {"sum", "count"}:
                 continue
             if token.lemma in lists["pattern"] and "like" in does:
@@ -98,6 +104,16 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
                 continue
         found.append(at)
     return sorted({*found, *_backward(parsed)})
+
+
+def _is_state(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether a word is what the question says about its subject: "are full", "were processed"."""
+    lists = silent_words()
+    word, after = parsed.tokens[at], parsed.word(at + 1)
+    if word.low in lists["filler"] or word.lemma in lists["filler"] or word.low in lists["existing"]:
+        return False
+    before = parsed.word(at - 1) if parsed.word(at - 1) not in _ADVERBS else parsed.word(at - 2)
+    return before in _BE and after in ("", "?", ".", "!", ",", "and", "or", "but")
 
 
 def _covered(parsed: ParsedQuestion, best: CandidateFeatures) -> set[int]:

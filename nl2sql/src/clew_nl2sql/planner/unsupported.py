@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from clew_nl2sql.planner.acts import CountRows, Filter, Ignore
-from clew_nl2sql.planner.contradictions import EACH, head
+from clew_nl2sql.planner.acts import CountRows, Filter, Ignore, Limit
+from clew_nl2sql.planner.ambiguities import is_ambiguous
+from clew_nl2sql.planner.contradictions import EACH
 from clew_nl2sql.planner.expectations import abilities
 from clew_nl2sql.planner.features import CandidateFeatures
 from clew_nl2sql.planner.inflection import parts, stem
@@ -52,11 +53,11 @@ def is_unsupported(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
         or _names_no_schema(parsed, best)
         or _counts_total(parsed, best)
         or _forgets_group(parsed, best)
-        or _compares_kinds(parsed, best)
         or _computes_age(parsed, best)
         or _divides(parsed)
         or _ranks_single_rows(parsed, best)
         or _dates_another_event(parsed, best)
+        or is_ambiguous(parsed, best)
     )
 
 
@@ -69,6 +70,12 @@ def _changes(parsed: ParsedQuestion) -> bool:
 def _computes(parsed: ParsedQuestion) -> bool:
     """Return whether the question asks for a figure computed from others: of two numbers, or a share of rows."""
     for at, word in enumerate(parsed.low):
+        if (
+            word == "rate"
+            and not _is_column(parsed, at)
+            and not any(v.start <= at < v.end for v in parsed.values)
+        ):
+            return True  # "the no-show rate", where there is no such column
         if _linked(parsed, at):
             continue
         if word in _STATISTICS:
@@ -80,10 +87,16 @@ def _computes(parsed: ParsedQuestion) -> bool:
     return False
 
 
+def _is_column(parsed: ParsedQuestion, at: int) -> bool:
+    return any(m.start <= at < m.end and m.best().way in ("exact", "synonym") for m in parsed.mentions)
+
+
 def _leaves_out(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """Return whether the query ignores a comparison or a proper name."""
+    """Return whether the query ignores a comparison, a proper name or a number of rows."""
     for decision, option in best.assignment.choices:
         number = int(decision.key[1:])
+        if isinstance(option.act, Limit) and best.query.limit is None:
+            return True
         if not isinstance(option.act, Ignore):
             continue
         if decision.kind == "amount":
@@ -138,7 +151,11 @@ def _names_no_day(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
         if any((day := _DAY.match(text)) and not _exists(day) for text in texts):
             return True
         numeric = all(str(value)[:4].isdigit() for value in column.source.values)
-        if condition.op == "like" and numeric and any(c.isalpha() for text in texts for c in text):
+        if (
+            condition.op in ("like", "=", "!=")
+            and numeric
+            and any(c.isalpha() for text in texts for c in text)
+        ):
             return True
     return False
 
@@ -212,19 +229,6 @@ def _forgets_group(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     said = [at for at, word in enumerate(parsed.low) if word in EACH]
     groups = [at for at in said if any(m.start == at + 1 for m in parsed.mentions)]
     return len(groups) > 1 and len(best.query.group) < len(groups)
-
-
-def _compares_kinds(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """Return whether one row decides for its kind: "Which trade is the most expensive?" by a single repair."""
-    query, columns = best.query, parsed.schema.columns
-    if query.limit is None or query.group or len(query.select) != 1 or query.select[0].column is None:
-        return False
-    column, (measure, _) = columns[query.select[0].column], query.order[0]
-    asked = head(parsed)
-    if asked is None or measure.agg or parsed.word(asked.end) not in ("is", "are", "was", "were"):
-        return False
-    tells = column.identifies or column.unique or column.id == parsed.schema.tables[column.table].display
-    return not tells and any(t.column == column.id for t in asked.targets)
 
 
 def _computes_age(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:

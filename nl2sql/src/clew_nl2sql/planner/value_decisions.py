@@ -71,6 +71,10 @@ def value_decision(parsed: ParsedQuestion, number: int) -> Decision:
 
 
 def _like_kind(parsed: ParsedQuestion, value: ValueMention) -> str:
+    first, last = parsed.tokens[value.start], parsed.tokens[value.end - 1]
+    is_code = (
+        value.quoted and parsed.question[first.start : last.end] == value.text
+    )  # never a part of a value
     weak = ""
     for at in range(value.start - 1, max(-1, value.start - 7), -1):
         found = _LIKE_WORDS.get(parsed.word(at), "")
@@ -81,7 +85,7 @@ def _like_kind(parsed: ParsedQuestion, value: ValueMention) -> str:
                 return edge  # "starts with the letter A"
             return found
         weak = weak or found
-    return weak
+    return "" if is_code else weak
 
 
 def _edge_before(parsed: ParsedQuestion, at: int) -> str:

@@ -27,7 +27,7 @@ KEPT_HOLDERS = 8
 _EDGES = word_set("start starts starting begin begins beginning end ends ending")
 _SPELLED_BEFORE = word_set("letter letters substring string word phrase")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
-_PLAIN = re.compile(r"[^\w.]+|\.(?!\d)", re.UNICODE)
+_PLAIN = re.compile(r"[^\w.]+|_+|\.(?!\d)", re.UNICODE)
 
 
 class ValueMatch(NamedTuple):
