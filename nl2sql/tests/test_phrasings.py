@@ -122,6 +122,8 @@ NOT_ANSWERED = [
     "How many bookings were cancelled last month?",  # members have a date of cancelling, bookings have not
     "Which trainers do not teach Boxing?",  # trainers without a specialty
     "Which members have a birthday today?",
+    "How many members are currently in a class?",  # nothing says what is now
+    "How many plays by Trainer B do we have?",  # a noun that is no table
     "Which member paid the most?",  # payments, or money
     "Which class had the best rating?",  # many have the best one
     "How many classes take more than 2 hours?",  # the column has minutes

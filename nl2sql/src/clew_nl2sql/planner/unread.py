@@ -20,12 +20,14 @@ from clew_nl2sql.planner.features import CandidateFeatures
 from clew_nl2sql.planner.inflection import parts, stem
 from clew_nl2sql.planner.lexicon import SYNONYMS
 from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
+from clew_nl2sql.planner.predicates import flag_words
 from clew_nl2sql.planner.query import Query, Scalar, columns_of
 from clew_nl2sql.planner.render import needed_tables
 from clew_nl2sql.planner.schema_index import SchemaColumn, SchemaIndex
 
 _ADDED = ("total", "amount", "overall", "altogether", "combined")
 _WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
+_NOW = ("currently", "now", "current")
 _BE = ("is", "are", "was", "were", "be", "been", "being")
 _ADVERBS = ("not", "already", "still", "fully", "currently", "ever", "never", "yet", "completely")
 _TIME_WORDS = ("year", "date", "time", "day", "month")
@@ -71,7 +73,7 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
     covered = _covered(parsed, best)
     named = _stems_in_use(parsed, best.query)
     denied, compares = _denies(best.query), "compared" in abilities(best.query)
-    does = _functions(best.query)
+    does, states = _functions(best.query), _has_state(parsed, best.query)
     found = []
     for at, token in enumerate(parsed.tokens):
         if at in covered or token.kind == "punct" or (at == 0 and token.low == "name"):
@@ -79,7 +81,10 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
         if token.kind == "word":
             if _is_named(token.low, named):
                 continue
-            if (token.low in silent or token.lemma in silent) and not _is_state(parsed, at):
+            is_silent = token.low in silent or token.lemma in silent
+            if is_silent and not _is_state(parsed, at) and not _is_asked_for(parsed, at):
+                continue
+            if token.low in _NOW and states:
                 continue
             if token.low in NEGATIONS and denied:
                 continue
@@ -114,6 +119,29 @@ def _is_state(parsed: ParsedQuestion, at: int) -> bool:
         return False
     before = parsed.word(at - 1) if parsed.word(at - 1) not in _ADVERBS else parsed.word(at - 2)
     return before in _BE and after in ("", "?", ".", "!", ",", "and", "or", "but")
+
+
+def _is_asked_for(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether a word that is often a verb is the noun of "how many works" or "which plays"."""
+    asked = parsed.low[:2] == ["how", "many"] and at == 2
+    return (
+        asked
+        and parsed.tokens[at].low != parsed.tokens[at].lemma
+        and parsed.tokens[at].low in silent_words()["light"]
+    )
+
+
+def _has_state(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether a query asks for what is so now: a flag, a missing date, a day."""
+    columns = parsed.schema.columns
+    return any(
+        c.op in ("is", "is not")
+        or (c.item.column is not None and columns[c.item.column].kind in ("boolean", "date"))
+        or isinstance(c.value, str)
+        or (c.item.column is not None and bool(flag_words(columns[c.item.column], parsed.schema)))
+        for each in _queries(query)
+        for c in each.where
+    )
 
 
 def _covered(parsed: ParsedQuestion, best: CandidateFeatures) -> set[int]:
