@@ -88,14 +88,16 @@ def rows() -> Rows:
             else None
         )
         couriers.append((
-            n, random.choice(FIRST), random.choice(LAST), None if random.random() < 0.2 else f"04{random.randrange(10**8)}",
+            n, random.choice(FIRST), random.choice(LAST),
+            None if random.random() < 0.2 else f"04{random.randrange(10**8)}",
             f"{datetime(1960, 1, 1) + timedelta(days=random.randrange(16500)):%Y-%m-%d}", f"{hired:%Y-%m-%d}",
             left if left is None or left < "2025-06-18" else None, random.choice(BRANCHES)[0], random.choice("YYN"),
         ))  # fmt: skip
     senders = [
         (n, f"{random.choice(COMPANIES)} {n}" if n > 7 else COMPANIES[n - 1],
          random.choice(("Ghent", "Antwerp", "Bruges", "Leuven", "Hasselt")),
-         None if random.random() < 0.3 else f"BE{random.randrange(10**9):010d}", random.choice(("basic", "basic", "premium")),
+         None if random.random() < 0.3 else f"BE{random.randrange(10**9):010d}", random.choice(("basic",
+         "basic", "premium")),
          random.choice((None, None, 5, 10, 15)))
         for n in range(1, 121)
     ]  # fmt: skip
@@ -105,9 +107,12 @@ def rows() -> Rows:
         delivered = posted + timedelta(minutes=random.randrange(300, 7000))
         done = delivered < datetime(2025, 6, 18) and random.random() < 0.96
         parcels.append((
-            n, f"{n * 7919 % 10**8:010d}", random.randrange(1, 116), None if random.random() < 0.04 else random.randrange(1, 86),
-            random.choice(BRANCHES)[0], f"{posted:%Y-%m-%d %H:%M:%S}", f"{delivered:%Y-%m-%d %H:%M:%S}" if done else None,
-            random.randrange(80, 20000), round(random.uniform(4, 38), 2), random.choice(("standard", "standard", "express")),
+            n, f"{n * 7919 % 10**8:010d}", random.randrange(1, 116),
+            None if random.random() < 0.04 else random.randrange(1, 86),
+            random.choice(BRANCHES)[0], f"{posted:%Y-%m-%d %H:%M:%S}",
+            f"{delivered:%Y-%m-%d %H:%M:%S}" if done else None,
+            random.randrange(80, 20000), round(random.uniform(4, 38), 2), random.choice(("standard",
+            "standard", "express")),
             random.random() < 0.35,
         ))  # fmt: skip
     complaints = []
@@ -117,8 +122,10 @@ def rows() -> Rows:
             f"{filed + timedelta(days=random.randrange(1, 60)):%Y-%m-%d}" if random.random() < 0.8 else None
         )
         complaints.append((
-            n, random.randrange(1, 6001), f"{filed:%Y-%m-%d}", closed if closed is None or closed < "2025-06-18" else None,
-            random.choice(("lost", "damaged", "damaged", "late")), round(random.uniform(5, 90), 2) if random.random() < 0.5 else None,
+            n, random.randrange(1, 6001), f"{filed:%Y-%m-%d}",
+            closed if closed is None or closed < "2025-06-18" else None,
+            random.choice(("lost", "damaged", "damaged", "late")), round(random.uniform(5, 90),
+            2) if random.random() < 0.5 else None,
         ))  # fmt: skip
     return {
         "branches": list(BRANCHES), "couriers": list(couriers), "senders": list(senders), "parcels": list(parcels),
@@ -161,7 +168,8 @@ QUESTIONS: tuple[tuple[str, str | None], ...] = (
     ("How many couriers are older than 50?", "SELECT COUNT(*) FROM couriers WHERE date_of_birth <= '1974-06-18'"),
     ("Which courier delivered the most parcels?",
      "SELECT c.first_name, c.last_name FROM couriers c JOIN parcels p ON p.courier_id = c.courier_id "
-     "WHERE p.delivered_at IS NOT NULL GROUP BY c.courier_id, c.first_name, c.last_name ORDER BY COUNT(*) DESC LIMIT 1"),
+     "WHERE p.delivered_at IS NOT NULL GROUP BY c.courier_id, c.first_name, c.last_name "
+     "ORDER BY COUNT(*) DESC LIMIT 1"),
     ("List couriers without a phone who were hired in 2022",
      "SELECT first_name, last_name FROM couriers WHERE phone IS NULL AND hired_on >= '2022-01-01' "
      "AND hired_on < '2023-01-01'"),
@@ -175,7 +183,8 @@ QUESTIONS: tuple[tuple[str, str | None], ...] = (
      "SELECT s.company FROM senders s JOIN parcels p ON p.sender_id = s.sender_id WHERE p.posted_at >= '2025-01-01' "
      "AND p.posted_at < '2026-01-01' GROUP BY s.sender_id, s.company ORDER BY COUNT(*) DESC LIMIT 1"),
     ("How much did Bloom Flowers spend with us?",
-     "SELECT SUM(p.price) FROM parcels p JOIN senders s ON s.sender_id = p.sender_id WHERE s.company = 'Bloom Flowers'"),
+     "SELECT SUM(p.price) FROM parcels p JOIN senders s ON s.sender_id = p.sender_id "
+     "WHERE s.company = 'Bloom Flowers'"),
     ("How many senders have no VAT number?", "SELECT COUNT(*) FROM senders WHERE vat_no IS NULL"),
     ("Which senders have not sent any parcel?",
      "SELECT company FROM senders WHERE sender_id NOT IN (SELECT sender_id FROM parcels)"),

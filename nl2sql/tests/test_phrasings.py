@@ -15,7 +15,8 @@ from clew_nl2sql.decompose import LinkingDecomposer
 TODAY = date(2025, 6, 18)
 SCRIPT = """
 CREATE TABLE studios (
-  studio_id INTEGER PRIMARY KEY, name VARCHAR(40), city VARCHAR(40), has_pool BOOLEAN, floor_area INTEGER);
+  studio_id INTEGER PRIMARY KEY, name VARCHAR(40), city VARCHAR(40), has_pool BOOLEAN,
+  open_sunday BOOLEAN, floor_area INTEGER);
 CREATE TABLE plans (
   plan_id INTEGER PRIMARY KEY, plan_name VARCHAR(20), monthly_fee NUMERIC(8, 2), includes_sauna CHAR(1));
 CREATE TABLE trainers (
@@ -39,9 +40,9 @@ CREATE TABLE payments (
 def _fill(opened: sqlite3.Connection) -> None:
     firsts, lasts = ("Ann", "Bo", "Cy", "Dee", "Eve"), ("Reed", "Cole", "Hale", "Moss")
     studios = [
-        (1, "Old Mill", "Bath", 1, 900),
-        (2, "Kings Court", "Leeds", 0, None),
-        (3, "Harbour", "Bath", 0, 700),
+        (1, "Old Mill", "Bath", 1, 1, 900),
+        (2, "Kings Court", "Leeds", 0, 1, None),
+        (3, "Harbour", "Bath", 0, 0, 700),
     ]
     plans = [(1, "Basic", 19.9, "N"), (2, "Plus", 34.9, "Y"), (3, "Premium", 54, "Y")]
     trainers = [
@@ -111,6 +112,11 @@ ANSWERED = {
     "How many classes are there tomorrow?": "SELECT COUNT(*) FROM classes WHERE starts_at LIKE '2025-06-19%'",
     "How many classes are there next week?": (
         "SELECT COUNT(*) FROM classes WHERE starts_at >= '2025-06-23' AND starts_at < '2025-06-30'"
+    ),
+    "Which studios are open on Sunday?": "SELECT name FROM studios WHERE open_sunday = 1",
+    "How many payments of members in the Basic plan were paid this year?": (
+        "SELECT COUNT(*) FROM payments JOIN members USING (member_id) JOIN plans USING (plan_id) "
+        "WHERE plan_name = 'Basic' AND paid_on BETWEEN '2025-01-01' AND '2025-12-31'"
     ),
     "Which class title was booked most often?": (
         "SELECT title FROM classes JOIN bookings USING (class_id) GROUP BY title ORDER BY COUNT(*) DESC LIMIT 1"

@@ -81,7 +81,9 @@ def _groups_unasked(parsed: ParsedQuestion, query: Query) -> bool:
     if not counts or not query.group or not _GROUPS.isdisjoint(parsed.low):
         return False
     ranges = {c.item.column for c in query.where if c.op in _RANGES}
-    how_many = parsed.low[:2] == ["how", "many"] and len(parsed.cues) == 1 and "and" not in parsed.low
+    ranges_said = {at for a in parsed.amounts for at in range(a.cue_start, a.end)}  # "between 1 and 5"
+    several = any(word == "and" and at not in ranges_said for at, word in enumerate(parsed.low))
+    how_many = parsed.low[:2] == ["how", "many"] and len(parsed.cues) == 1 and not several
     return how_many or not ranges.isdisjoint(query.group)
 
 
@@ -266,7 +268,7 @@ def _splits_kinds(parsed: ParsedQuestion, query: Query) -> bool:
 
 
 def _repeats(parsed: ParsedQuestion, column: int) -> bool:
-    """Return whether a column has each of its values many times, so that it is no name of one row."""
+    """Return whether a column has each of its values many times, so that it does not name one row."""
     entry = parsed.schema.columns[column]
     rows, different = parsed.schema.tables[entry.table].rows, entry.source.n_distinct
     return bool(rows and different and different * 10 <= rows)

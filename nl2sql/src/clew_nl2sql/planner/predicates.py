@@ -73,6 +73,7 @@ _BETWEEN = (
     "include",
     "offer",
 )
+_GLUE = ("on", "to", "the", "for", "at", "in", "a", "an", "of")
 _GROUPS = ("by", "each", "per", "every", "whether", "different")
 _MOMENTS = ("on", "at", "date", "time", "day")
 _STATES = ("is", "are", "was", "were", "be", "been", "being", "have", "has", "had", "already", "yet")
@@ -194,19 +195,27 @@ def flag_words(column: SchemaColumn, schema: SchemaIndex) -> tuple[str, ...]:
 
 
 def _named(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, bool] | None:
-    """Return the end of a flag's words at a position, and whether they state its opposite."""
-    if at + len(words) > len(tokens):
+    """Return the end of a flag's words at a position, and whether they state its opposite.
+
+    "Open on Sunday" are the words of `open_sunday`.
+    """
+    if tokens[at].low in _GLUE:
         return None
-    run = tokens[at : at + len(words)]
-    if any(token.kind != "word" for token in run):
+    run: list[Token] = []
+    end = at
+    while end < len(tokens) and len(run) < len(words):
+        if tokens[end].low not in _GLUE or tokens[end].low in words:
+            run.append(tokens[end])
+        end += 1
+    if len(run) < len(words) or any(token.kind != "word" for token in run):
         return None
     if all(stem(token.low) == stem(word) for token, word in zip(run, words)):
-        return at + len(words), False
+        return end, False
     for prefix in _OPPOSITE:
         first = run[0].low.removeprefix(prefix)
         rest = all(stem(t.low) == stem(w) for t, w in zip(run[1:], words[1:]))
         if first != run[0].low and len(first) > 3 and stem(first) == stem(words[0]) and rest:
-            return at + len(words), True
+            return end, True
     return None
 
 
