@@ -35,6 +35,9 @@ POINTS: Final = (
 )
 """All points, in the order in which a run reaches them."""
 
+is_watched = False
+"""Whether `reach` does anything. A step asks this first: two calls of `reach` are a hundredth of it."""
+
 _on_reach: Callable[[str], None] | None = None
 
 
@@ -46,8 +49,8 @@ def reach(name: str) -> None:
 
 def watch(on_reach: Callable[[str], None] | None) -> None:
     """Call `on_reach` with the name of each point that is reached; None stops that."""
-    global _on_reach
-    _on_reach = on_reach
+    global _on_reach, is_watched
+    _on_reach, is_watched = on_reach, on_reach is not None
 
 
 def arm(setting: str) -> None:

@@ -89,8 +89,8 @@ def plain_position(position: Position) -> dict[str, Any]:
     """Return the fields of a position that are not empty, with plain dicts for mappings, also for payloads."""
     return {
         name: _plain(value) if is_mapping else value
-        for name, default, is_mapping in _FIELDS
-        if (value := getattr(position, name)) != default
+        for (name, default, is_mapping), value in zip(_FIELDS, msgspec.structs.astuple(position), strict=True)
+        if value != default
     }
 
 

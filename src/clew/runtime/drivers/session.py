@@ -60,12 +60,11 @@ _PLAIN_RECORDS = {SingleItemStep, Step, FinishedItem}  # the most frequent, writ
 class Session(StoppingHost):
     """One resumption of a run, while it executes."""
 
-    # Defaults of what few sessions set: CPython 3.11 stores the attributes of an object without a dict up to 29.
+    # What few sessions set has its default here. CPython 3.11 stores up to 29 attributes of an object without a dict,
+    # if the first object of the class sets them.
     thread = 0  # the thread of the driver
     is_released = False  # the run was released, as far as this process knows
     sleepers = 0  # async nodes that sleep by a virtual clock
-    renew: Callable[[], None] | None = None  # of the lease; raises OwnerDeadError if declared dead
-    renewed = 0.0  # time.monotonic() of the last renewal
     lost: BaseException | None = None  # set if another process has taken the run over
     is_disowned = False  # this process is a fork of the one that executes the run
     earlier = Totals()  # totals of earlier resumptions
@@ -74,7 +73,6 @@ class Session(StoppingHost):
     reuse: ResultReuse | None = None
     sleeping_nodes: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
     emitted = 0  # number of the last published data
-    off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread that writes queued records
     outer: Session | None = None  # of a child: the session whose node started it
     place = ""  # of a child: where in the outer run
@@ -121,6 +119,9 @@ class Session(StoppingHost):
         if cache is not None:
             self.cache_keys = {}
         self.observed: Observed | None = None  # what follows this take
+        self.off_loop: OffLoop | None = None  # threads on which an event loop waits for the store
+        self.renew: Callable[[], None] | None = None  # of the lease; raises OwnerDeadError if declared dead
+        self.renewed = 0.0  # time.monotonic() of the last renewal
         is_plain = cache is None and not machine.options.step_by_step
         self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
         if settings.publish:

@@ -29,6 +29,7 @@ import msgspec
 
 from clew.engine.records import FinishedItem, Outcome, Question, SingleItemStep, Step, Withdrawn
 from clew.errors import EncodeError
+from clew.runtime import crash_points
 from clew.runtime.crash_points import reach
 from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
 from clew.runtime.log.call_records import RecordedCall, digest_of_values
@@ -225,12 +226,14 @@ class LogWriter:
             self._since.add(sum(map(len, blobs.values())), 0)
             self._dispatch(([entry], (), blobs, ()))
         else:
-            reach("before-append")
+            if crash_points.is_watched:
+                reach("before-append")
             try:
                 self._first.append(self._run_id, (entry,), self._fence)
             except WouldWait:
                 self._background_writer().queue(([entry], (), {}, ()))
-            reach("after-append")
+            if crash_points.is_watched:
+                reach("after-append")
         if self._since.add(len(entry.body), 1, 0 if step.visit else 1):
             self._write_snapshot()
 
