@@ -45,11 +45,11 @@ class Events:
             self._changed.wait_for(lambda: self._count > seen, timeout=1)
 
 
-@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("broken", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_commit_that_waits_until_the_database_was_observed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
 ) -> None:
-    monkeypatch.setattr(late_writes, "FIRST", 2.0)  # a busy machine may need more time
+    monkeypatch.setattr(late_writes, "FIRST", 3.0)  # a busy machine may need more time
     monkeypatch.setattr(late_writes, "UNSHOWN", 1.0 if broken else 30.0)
     monkeypatch.setattr(late_writes, "CERTAIN", 0.2 if broken else 30.0)
     path = tmp_path / "notes.db"
@@ -99,7 +99,10 @@ def wait(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def test_a_commit_that_waits_until_a_read_was_answered(tmp_path: Path) -> None:
+def test_a_commit_that_waits_until_a_read_was_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_writes, "PAUSES", (*late_writes.PAUSES, 5.0, 20.0))  # for a busy machine
     answered = Events()
     app = notes(str(tmp_path / "notes.db"), answered.wait)
 
