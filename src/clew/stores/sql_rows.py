@@ -202,11 +202,12 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
     """Make entries from rows of kind, path, n, body, digest and checksum. Raises StoreCorruptError on a mismatch."""
     entries = []
     for kind, path, n, body, digest, crc in found:
+        is_named = type(kind) is str and type(path) is str and type(n) is int
         try:
-            fits = checksum(run_id, kind, path, n, body, digest) == crc
+            fits = is_named and checksum(run_id, kind, path, n, body, digest) == crc
         except TypeError:  # it is no content
             fits = False
-        if not fits or type(kind) is not str or type(path) is not str or type(n) is not int:
+        if not fits:
             raise StoreCorruptError(damaged_entry(run_id, kind, path, n))
         entries.append(LogEntry(kind, path, n, body, digest))
     return entries
