@@ -1,7 +1,7 @@
 """Crash points: named places at which a test can kill the process, as `kill -9` would.
 
-With ``CLEW_CRASH="before-append:3"`` the process kills itself when it reaches `before-append` for the third time. A
-program that can be resumed after a crash at every count of every point survives a crash anywhere::
+With ``CLEW_CRASH="before-append:3"``, the process kills itself when it reaches `before-append` for the third time. To
+show that a program survives a crash anywhere, crash it at every count of every point and resume it::
 
     for point in crash_points.POINTS:
         for count in range(1, 100):

@@ -1,7 +1,8 @@
 """Open a run that starts from another one: a fork continues from one of its states, a rerun reuses its results.
 
-The values that the caller gives replace those of the state; no reducer is called. For a field with a reducer the caller
-may have meant to add. So a value that drops something of the old one warns. `Overwrite` says that replacing is meant.
+The values that the caller passes replace the values of the state; no reducer is called. For a field with a reducer, the
+caller may have wanted to add to the old value. So Clew warns if a new value drops a part of the old one. `Overwrite`
+declares that the value is to be replaced.
 """
 
 from __future__ import annotations

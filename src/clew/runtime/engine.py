@@ -1,7 +1,7 @@
 """Engine: the facade that runs graphs and manages their runs.
 
-`RunOpener` opens runs, `RunExecution` drives them, `StoredRuns` manages them. A method that runs nodes and its twin for
-event loops open the same session; only the driver differs. They raise the error of a failed run unless ``check=False``.
+`RunOpener` opens runs, `RunExecution` drives them, and `StoredRuns` manages them. A method that runs nodes and its
+async twin open the same session; only the driver differs. Both raise the error of a failed run unless ``check=False``.
 """
 
 from __future__ import annotations

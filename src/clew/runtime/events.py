@@ -27,10 +27,10 @@ child_finished       status, error, metrics (as `run_finished`)
 ===================  ==========================================================================
 
 When a run is resumed, listeners get `item_finished` and `gate_decided` again for items whose step was not committed,
-with ``restored=True``. Streams leave these out, and handles pass on those that they have not reported.
+with ``restored=True``. Streams leave these events out. Handles pass on the ones that they have not reported yet.
 
 Events of a stream or a handle have a cursor: after an interruption, `RunHandle.events(after=event.cursor)` continues
-behind that event.
+after that event.
 
 Events are created only if the run has a listener or is streamed. They are sent after the change that they report is
 committed. A listener cannot break a run: if it raises, the exception is logged and the listener is removed.

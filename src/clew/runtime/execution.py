@@ -1,8 +1,8 @@
-"""Execution: what every method of an engine that runs nodes does with a run.
+"""Execution: the code that all methods of an engine share that run nodes.
 
-A method opens a run, drives it and ends it inside one `try`, with a `Hold` that is made before. So after an interrupt
-or a cancellation at any instant, this engine and any other can resume the run at once. Methods on an event loop do the
-same, but wait for the store on a thread. They open a new run on the loop if the store does not have to wait.
+A method opens a run, drives it and ends it inside one `try`, with a `Hold` that is created before. So any engine can
+resume the run right after an interrupt or a cancellation, whenever it happens. Methods on an event loop do the same,
+but wait for the store on a thread. They open a new run on the loop itself if the store does not have to wait.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Executors for ``Engine(executor=...)`` that run nodes in other processes; ``clew.runtime.remote`` says how.
 
-Every node crosses, sync or async, with its context. A node with ``@node(on="driver")`` stays. The same attempt starts
-on another worker if one is lost, at most `lost_workers` times. Close an executor, or use it in a ``with`` block; that
-does not end a cluster.
+Every node, sync or async, runs in another process and can use its context there. A node with ``@node(on="driver")``
+runs in this process. If a worker is lost, the same attempt starts on another one, at most `lost_workers` times. Close
+an executor, or use it in a ``with`` block. This does not end a cluster.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""A node that forks its process: the parent continues the run, and the child must not.
+"""Nodes that fork their process: the parent continues the run, and the child process must not.
 
-`os.fork` in a node copies the run into another process. If the child lets its copy of the node return, two processes
-would call the next nodes, write the same log and continue the caller's program. So in the child every run that was
+`os.fork` in a node copies the run into another process. If the node then returned in both processes, both would call
+the next nodes, write the same log and continue the caller's program. So in the child process, every run that was
 executing is disowned:
 
-- It starts no further node, and writes nothing: no step, and not its end.
+- It starts no further nodes, and writes nothing: neither steps nor its end.
 - When the node returns or raises an `Exception`, the method that runs the graph raises `RunOwnedError`. Other
-  exceptions pass, such as the `SystemExit` of `sys.exit`.
-- A node on a thread has no caller in the child, where its thread is the only one. On an event loop, the child must
-  not reach the end of the loop, because closing its copy takes the parent's apart. In both cases the child ends there,
-  with the error on standard error, or with the code of `sys.exit`.
+  exceptions, such as the `SystemExit` of `sys.exit`, are passed on.
+- If the node ran on a thread, that thread is the only one in the child process, and its caller does not exist there. On
+  an event loop, the child process must not reach the end of the loop, because closing its copy would break the loop of
+  the parent. In both cases, the child process ends at that point, with the error on standard error, or with the code of
+  `sys.exit`.
 
-Runs that the child starts itself are its own.
+Runs that the child process starts itself belong to it.
 """
 
 from __future__ import annotations

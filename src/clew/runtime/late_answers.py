@@ -1,9 +1,10 @@
-"""Answers that came while a run was being released.
+"""Answers that arrive while a run is being released.
 
-A process that executes a run may release it, because it waits for an answer, while another one sends that answer. If
-the run is in a queue, the store makes it due. Otherwise nobody else would read the answer, so the process looks at the
-inbox once more after the release, and continues the run. A sender looks at the owner after it has sent
-(``clew.runtime.messages``), so one of the two always notices. Who listens to the run also hears of its continuation.
+A process releases a run when the run waits for an answer. Another process may send that answer during the release. If
+the run is in a queue, the store makes it due. Otherwise no process would read the answer. So the releasing process
+reads the inbox once more after the release, and continues the run if there is an answer. A sender checks the owner
+after it has sent the answer (``clew.runtime.messages``), so one of the two processes always notices. The listeners of
+the run also get the events of its continuation.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An import string is ``MODULE:NAME``. The module is imported with the working directory first on the path, as
 ``python -m`` does. NAME is an object in the module, or a function that returns one. Arguments of the function are
-literals in the string: ``flows:make_graph("staging", limit=10)``. A run stores the string, and so how its graph was
-made. ``MODULE`` is enough if the module has only one such object.
+literals in the string: ``flows:make_graph("staging", limit=10)``. A run stores the whole string, with the arguments.
+``MODULE`` is enough if the module has only one such object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Messages to runs, wherever they execute: signals, answers, cancellations.
+"""Messages to runs, in whichever process they execute: signals, answers, cancellations.
 
-A sender checks what it sends as far as it can, gives the message a unique id, and puts it into the inbox of the run.
-The owner of the run receives it (``clew.runtime.drivers.inbox``), or whoever continues a run that nobody owns.
+A sender validates the message as far as it can, gives it a unique id, and puts it into the inbox of the run. The owner
+of the run receives it (``clew.runtime.drivers.inbox``). If the run has no owner, the process that continues it next
+receives the message.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Observers: they follow the runs of an engine more closely than listeners do. ``clew.observe`` has some.
 
-An observer is passed among the `listeners` of an engine or a worker. A listener gets events. An observer gets the
+Pass an observer as one of the `listeners` of an engine or a worker. A listener gets events. An observer gets the
 records that a session writes, and it can run code around the calls of nodes. Rules:
 
 - A *take* is the time in which one process executes a run: from its start or its resumption until it ends, waits or is
   released. `begin` is called once for each take, of runs and of their children, in the thread or task that executes it.
-  It returns what follows this take, or None. Then the take costs nothing.
-- Records arrive after they were handed to the store, in order, in the thread of the driver.
+  It returns an object that follows this take, or None; with None, the take has no overhead.
+- Records arrive in order, in the thread of the driver, after they were passed to the store.
 - A replay has no observers.
 - An observer cannot break a run. If it raises, the exception is logged, and it no longer follows this take.
 """

@@ -1,7 +1,7 @@
 """Open a run: turn values, a state, another run or a log into a session that a driver can execute.
 
-Every way of opening gives the same three things: a machine at the current position of the run, a writer that appends to
-the log, and ownership of the run if other processes can use the store.
+Every way of opening a run creates the same three things: a machine at the current position of the run, a writer that
+appends to the log, and ownership of the run if other processes can use the store.
 """
 
 from __future__ import annotations

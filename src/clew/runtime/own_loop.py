@@ -1,8 +1,8 @@
 """Run a coroutine to its end from sync code, also if the caller's thread already runs an event loop.
 
-A loop that is running cannot be entered again. So inside one (a notebook, a debug console) the coroutine runs on a
-helper thread with a loop of its own and a copy of the caller's context. The caller blocks, as in any function.
-Clients that are bound to the outer loop do not work there; such code awaits the async methods.
+A running loop cannot run another coroutine to its end. So if one is running (in a notebook or a debug console), the
+coroutine runs on a helper thread, with a separate loop and a copy of the caller's context. The caller blocks, as in any
+sync function. Clients that are bound to the outer loop do not work there; code that uses them awaits the async methods.
 
 An interrupt of the caller cancels the coroutine and waits for its end.
 """

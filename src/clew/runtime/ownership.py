@@ -1,12 +1,13 @@
 """Ownership of runs: claim them, release them, and remember the runs that could not be released.
 
 An engine is one owner (`clew.runtime.log.engine_owner`). Every claim has a new token, and the owner of a run cannot
-claim it again without the token, so of two threads of a program one wins. If the store fails while a run is released,
-this process remembers the token. It claims the run with it next time, and releases the run when it next renews its
-lease: other processes need not wait until this one ends.
+claim it again without the token. So if two threads of a program claim a run, one of them wins. If the store fails while
+a run is released, this process remembers the token. It uses the token when it next claims the run, and releases the run
+when it next renews its lease. So other processes need not wait until this one ends.
 
-Who owns a run owns its children. A claim of a child only raises its fence, so the next owner of the run can claim it at
-once, and the writes of the previous owner are rejected. In this module and its callers, `owner` is the token.
+The owner of a run also owns its children. A claim of a child only raises its fence, so the next owner of the run can
+claim it at once, and the writes of the previous owner are rejected. In this module and its callers, `owner` is the
+token.
 """
 
 from __future__ import annotations

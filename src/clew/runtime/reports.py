@@ -1,12 +1,12 @@
-"""What Clew writes to the loggers of the standard library, below the logger ``clew``.
+"""The log records that Clew writes to loggers of the standard library, below the logger ``clew``.
 
-- A run that fails is one record at level ERROR, with its traceback, of the logger ``clew.runs``. A child is part of its
+- A failed run is one record at level ERROR, with its traceback, in the logger ``clew.runs``. A child is part of its
   run. A run that is resumed and fails again is reported again.
-- A retry is one record at level WARNING, of the logger ``clew.nodes``.
-- A run whose nodes wait for a cluster without workers is one record at level WARNING, of the logger ``clew.executors``.
-- Everything else is quiet, except for what needs a person (``clew.worker``, ``clew.events``).
-- The place is in the fields `run_id`, `graph`, `step`, `path`, `node` and `attempt` of a record (`extra`), so that a
-  formatter for JSON has them.
+- A retry is one record at level WARNING, in the logger ``clew.nodes``.
+- A run whose nodes wait for a cluster without workers is one record at level WARNING, in the logger ``clew.executors``.
+- Nothing else is logged, except for problems that a person has to solve (``clew.worker``, ``clew.events``).
+- The fields `run_id`, `graph`, `step`, `path`, `node` and `attempt` of a record (`extra`) say where it happened, for
+  example for a JSON formatter.
 """
 
 from __future__ import annotations

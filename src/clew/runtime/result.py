@@ -1,8 +1,8 @@
 """The result of a run: its status, values, failures, questions and metrics.
 
 A method that runs nodes raises the error of a failed run (`raise_for_error`) unless ``check=False``. The exception is
-the node's own, with its type and traceback. It gets one note, which names the run, the place and the call that
-continues the run; `result_of` returns the result behind it.
+the one that the node raised, with its type and traceback. A note is added to it, which names the run, the place and the
+call that continues the run. `result_of` returns the result that belongs to such an exception.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run ids: which strings may name a run.
 
 A run id has 1 to 255 characters and no control characters, so that it can be printed on one line and stored in a
-database column. The rule is checked when a run is created: by `run`, `fork`, `rerun` and `import_run`. For an existing
-run it is checked that the id is a string.
+database column. This is checked when a run is created: by `run`, `fork`, `rerun` and `import_run`. The id of an
+existing run only has to be a string.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """List the runs of a store, one page at a time.
 
-A page has the newest runs that match, in the order of their creation; its cursor leads to the next older ones. A store
-reads no more rows than it returns, so a page costs the same among ten runs and among a million.
+A page has the newest runs that match, in the order of their creation. Its cursor leads to the page with the next older
+runs. A store reads no more rows than it returns, so a page costs the same with ten runs as with a million.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Submit a run: store it with its place in a queue, in one transaction, and execute nothing.
 
-A worker that has the graph takes it (``clew.runtime.workers``). The values are checked here, as `Engine.run` checks
-them. A queued run is a new one, or the next run of a thread whose last run has stopped.
+A worker that has the graph takes the run (``clew.runtime.workers``). The values are checked here, in the same way as
+in `Engine.run`. A submitted run is a new run, or the next run of a thread whose last run has stopped.
 """
 
 from __future__ import annotations

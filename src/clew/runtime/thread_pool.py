@@ -1,9 +1,9 @@
 """A thread pool for sync nodes that run concurrently or have their own timeout, and for work on a store.
 
 It differs from `ThreadPoolExecutor` in three ways. Its threads are daemons, so a stuck node does not keep the process
-alive. It starts a new thread if all others are busy, so a stuck node does not block others. And it passes the caller's
-context variables on. The number of threads can be limited, and idle threads can end after a time. A forked process
-starts with threads of its own.
+alive. It starts a new thread if all others are busy, so a stuck node does not block others. It passes on the caller's
+context variables. The number of threads can be limited, and idle threads can end after a time. A forked process starts
+new threads.
 """
 
 from __future__ import annotations

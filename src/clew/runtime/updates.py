@@ -1,10 +1,11 @@
-"""Update a run by hand: claim it, commit one step that a person made, and leave it paused.
+"""Update a run by hand: claim it, commit one step with the values of the caller, and leave it paused.
 
-The step, and the records of what it withdraws, are written in one append (``clew.engine.edits`` has the rules). The run
-is marked as running before that. So after a crash in between it can be resumed like any other killed run, with the step
-or without it.
+The step, and the records of what it withdraws, are written in one append (``clew.engine.edits`` has the rules). Before
+that, the run is marked as running. So after a crash, it can be resumed like any other killed run, with the step or
+without it.
 
-A path such as ``sub/tool`` names a node in an open subgraph. Then the step belongs to the chain of that subgraph.
+A path such as ``sub/tool`` names a node in an open subgraph. In this case, the step belongs to the chain of that
+subgraph.
 """
 
 from __future__ import annotations

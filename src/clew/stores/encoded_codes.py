@@ -1,4 +1,4 @@
-"""The codes of a graph (`RunRow.codes`), encoded once for all of its runs."""
+"""The code hashes of the nodes of a graph (`RunRow.codes`), encoded once for all runs of the graph."""
 
 from __future__ import annotations
 

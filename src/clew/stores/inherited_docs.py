@@ -1,4 +1,4 @@
-"""Methods of a store that are functions of another module get the docstrings of the protocol, for `help`."""
+"""Docstrings for `help`: store methods that are functions of other modules get the docstrings of the protocol."""
 
 from __future__ import annotations
 

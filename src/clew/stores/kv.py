@@ -5,8 +5,8 @@ Rules, the same in memory, in SQLite and in PostgreSQL:
 - Keys are ordered by code points. A key is text of any length without NUL and lone surrogates.
 - A `write` is atomic, and durable when it returns. If it contains a key twice, the last value counts.
 - Tables of different names are independent. The same name is the same table, also in another process.
-- Every write changes the `version`. A write with `expect` raises `StoreConflictError` if the version differs:
-  so a reader can cache what it has read and detect that it is outdated.
+- Every write changes the `version`. A write with `expect` raises `StoreConflictError` if the version differs. So a
+  reader can cache what it has read, and detect that the cache is outdated.
 - Entries that `scan` has not returned yet may still change. Each key is returned at most once.
 - All methods are safe to call from several threads, and in a forked process.
 

@@ -1,11 +1,11 @@
 """The clock for leases on one machine: the time since boot.
 
-People and time servers set wall clocks, so the processes of a machine may disagree about the time. All of them share
-the clock since boot, and it never goes back. It restarts when the machine boots, so a lease is stored with the id of
+People and time servers set wall clocks, so the processes of a machine may disagree about the time. The clock since boot
+is the same for all of them and never goes back. It restarts when the machine boots, so a lease is stored with the id of
 the boot: an owner from an earlier boot is dead.
 
-The clock is `time.monotonic`, which stops while the machine sleeps. Owners cannot renew a lease then. If the clock did
-not stop, the first process to wake up would take over the runs of the others.
+The clock is `time.monotonic`, which stops while the machine sleeps. No owner can renew its lease during that time. If
+the clock did not stop, the first process to wake up would take over the runs of the others.
 
 Containers share the kernel's boot id and clock. In a time namespace the clock is shifted; the kernel reports the
 offset, which is subtracted. Machines that share a file over a network have different boots, so each would treat the

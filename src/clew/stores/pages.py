@@ -1,12 +1,12 @@
 """Listing runs one page at a time: what all stores share.
 
-Runs are in the order of their creation times; those with the same time are in the order in which the store got them. A
-cursor is opaque. It names the last run of a page, so runs that are created or deleted between two pages neither repeat
-nor hide others.
+Runs are ordered by their creation times; runs with the same time are in the order in which the store got them. A cursor
+is opaque. It names the last run of a page, so runs that are created or deleted between two pages neither repeat nor
+hide others.
 
-The statement of SQL stores reads rows in the order of an index: by creation time, and before it by status, by graph or
-by one attribute. Rows have neither `start` nor `codes`, `start_digest` and `description`; the checksum covers those, so
-it is not checked.
+The statement of SQL stores reads rows in the order of an index: by status, by graph or by one attribute if the query
+selects by it, and then by creation time. Rows have no `start`, `codes`, `start_digest` and `description`. The checksum
+covers these columns, so it is not verified here.
 """
 
 from __future__ import annotations

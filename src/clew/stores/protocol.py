@@ -12,15 +12,15 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
 - An owner is a name that is never used again, with one lease for all of its runs. Creating or claiming a run registers
   its owner, and renews the lease if less than half of it is left. `renew` and `retire` concern the owner, not a run.
 - A run can be claimed if it was released, or if its owner is dead. An owner is dead once it is declared dead: because
-  its lease has expired, or immediately, if the store can detect that its process has ended. A claim declares that of
-  the owner of its run, `expire` of all owners. Until then an owner can renew an expired lease; afterwards it can
-  neither renew nor claim: that raises `OwnerDeadError`. Its fences stay valid until the next claim, as after a release.
-- The owner of a run cannot claim it again, except with the token of its claim: a claim whose outcome is unknown is
-  repeated. Tokens are unique.
-- A child belongs to the owner of the outermost run. Its own claims only raise its fence and tell the token: whoever
-  claims a child succeeds.
-- Messages to a run are numbered in the order of their commits and received once, by the append that logs them. An id
-  is one message, also if sent again. Messages are deleted with their run.
+  its lease has expired, or immediately, if the store can detect that its process has ended. A claim checks the owner of
+  its run for this, `expire` checks all owners. Until then, an owner can renew an expired lease. Afterwards, renewing
+  and claiming raise `OwnerDeadError`. Its fences stay valid until the next claim, as after a release.
+- The owner of a run cannot claim it again, except with the token of its claim, to repeat a claim whose outcome is
+  unknown. Tokens are unique.
+- A child belongs to the owner of the outermost run. A claim of the child itself always succeeds; it only raises the
+  fence of the child and stores the token.
+- Messages to a run are numbered in the order of their commits and received once, by the append that logs them. Messages
+  with the same id are one message. Messages are deleted with their run.
 - The queue and the pages of `page` have their own rules: `clew.stores.queue`, `clew.stores.pages`.
 - Leases are measured by one clock that all users of the store share: the clock of the server, or of the machine since
   boot. Callers pass no times. An owner that renews its lease in time keeps its runs, regardless of wall clocks. A lease
@@ -36,9 +36,9 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
 - Ids, kinds and paths are text of any length; owners and tokens have at most 200 characters. A store raises
   `StoreError` for text that it cannot store exactly (NUL, lone surrogates).
 
-`encodes` tells whether bodies are bytes. The memory store stores arbitrary objects. Three abilities are optional: a
-store may delay waiting for the disk (`defers`, `sync`), it may offer access that never waits (`at_once`), and it may
-tell cheaply whether a run has changed (`change_mark`). A class that inherits from `Store` has none of them.
+`encodes` says whether bodies are bytes; the memory store stores arbitrary objects instead. Three features are optional:
+a store may delay waiting for the disk (`defers`, `sync`), it may offer access that never waits (`at_once`), and it may
+detect at low cost whether a run has changed (`change_mark`). A class that inherits from `Store` has none of them.
 """
 
 from __future__ import annotations

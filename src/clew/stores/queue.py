@@ -3,20 +3,21 @@
 A queued run has an entry: the name of its queue, its priority and the time when it is due. The rules:
 
 - `create` with a `QueueEntry` writes the run, with the status `queued`, and its entry in one transaction.
-- `take` claims ready runs of some structures in some queues: those that are due and that nobody has. The lowest
-  priority number goes first, then the earliest due time; every ten minutes that a run is overdue raise it by one level.
-  It also takes runs whose owner is dead, if they have an entry. Taken runs get the status `running`.
-- A take counts as a try only if the run has committed nothing since the previous take, so `tries` counts takes in a row
-  that led to nothing. From the third one on, a run is taken alone: if it kills its worker, it counts for no other run.
-- Whoever claims a run takes its entry, and whoever releases it gives the entry back, due as before. A run that was
-  `running` is then `queued`, unless its entry is parked.
-- An update with a final status deletes the entry. One that releases the run with another status parks the entry: it is
-  not due until `enqueue`, or at `due` if that is given. A run without an entry gets one if `due` is given. Such a
-  release is a result: the tries count from 0.
-- A message to a run that sleeps or waits (`send`) makes its entry due, also while somebody has claimed the run. A
-  message that came before makes the entry due when the run is released to sleep or to wait: whoever releases a run may
+- `take` claims ready runs of some structures in some queues. A run is ready if it is due and has no owner. The lowest
+  priority number goes first, then the earliest due time. For every ten minutes that a run is overdue, its priority
+  number counts as one lower. `take` also takes runs whose owner is dead, if they have an entry. Taken runs get the
+  status `running`.
+- A take counts as a try only if the run has committed nothing since the previous take, so `tries` counts consecutive
+  takes without a commit. From the third try on, a run is taken alone: if it kills its worker, no other run gets a try.
+- A claim of a run also takes its entry. A release gives the entry back, due as before. A run that was `running` is then
+  `queued`, unless its entry is parked.
+- An update with a final status deletes the entry. An update that releases the run with another status parks the entry:
+  it is not due until `enqueue`, or until `due` if that is given. A run without an entry gets one if `due` is given.
+  Such a release resets the tries to 0.
+- A message to a sleeping or waiting run (`send`) makes its entry due, also while the run is claimed. A message that
+  arrived earlier makes the entry due when the run is released to sleep or to wait, because the releasing process may
   not have read it.
-- Times are those of the store's clock (`Store.time`): of the server, or `clock.time()`.
+- Times follow the clock of the store (`Store.time`): the clock of the server, or `clock.time()`.
 """
 
 from __future__ import annotations

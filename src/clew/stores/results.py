@@ -1,4 +1,4 @@
-"""What the stores share about cached results: checksums, expiry, and a table in memory."""
+"""Cached results, as far as all stores share the code: checksums, expiry, and a table in memory."""
 
 from __future__ import annotations
 

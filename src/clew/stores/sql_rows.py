@@ -2,9 +2,9 @@
 
 A run's row is in two tables, because its initial state is large and its lease changes often. The columns that never
 change have a checksum; `RunRow.damage` describes a mismatch or an unreadable value. Every entry has a checksum over its
-run, its name, its body and its digest, so an entry under another name is damaged too. SQLite accepts any type in any
-column, so the type of each value is checked before it is used. A released run has a census of its log, so that a lost
-entry is detected.
+run, its name, its body and its digest, so an entry that was moved to another name counts as damaged. SQLite accepts any
+type in any column, so the type of each value is checked before it is used. A released run has a census of its log, so
+that a lost entry is detected.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Rules:
 
 - `call_later` replaces an earlier call of the same owner. `cancel` removes it.
 - Functions run in the timer's thread and must return quickly; a longer task starts its own thread.
-- A forked process has neither the thread nor the calls.
+- A forked process inherits neither the thread nor the calls.
 """
 
 from __future__ import annotations
