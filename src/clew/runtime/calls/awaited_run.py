@@ -1,8 +1,8 @@
 """What `ctx.run` returns in an async node: an awaitable that says which line forgot to await it.
 
-It is a coroutine in every respect, so that ``asyncio.gather`` and ``create_task`` take it. Using it like the result of
-the child is an error that names the line. So is returning from the node without having awaited it
-(``clew.runtime.calls.pending_awaits``): the child did not run.
+It is a full coroutine, so ``asyncio.gather`` and ``create_task`` accept it. Using it like the result of the child
+raises an error that names the line. If the node returns without having awaited it, the child did not run, which is an
+error too (``clew.runtime.calls.pending_awaits``).
 """
 
 from __future__ import annotations

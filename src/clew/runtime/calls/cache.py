@@ -9,8 +9,8 @@ Rules:
 - A failure is never stored. A result that cannot be encoded, or inputs that cannot, fail the item (`EncodeError`).
 - A hit becomes an outcome with the mark `cached`. A resume or a replay takes it from the log like any other.
 - Two items that miss at the same time both call the function; the last result counts.
-- A damaged result, a result of a class that has changed, and a store that fails are a miss with a `GraphWarning`: the
-  function is called. The run's own log reports a store that stays unavailable.
+- A damaged result, a result of a class that has changed, and a store that fails count as a miss: the function is
+  called, with a `GraphWarning`. If the store stays unavailable, writing the run's own log raises the error.
 - Large results are blobs. The log of the run refers to the same blobs.
 - The key is computed before the function is called. On an event loop, the store is used elsewhere (`on_loop`).
 """

@@ -1,4 +1,4 @@
-"""A node that raises CancelledError although nobody has cancelled it; for example, it awaits a cancelled task."""
+"""Nodes that raise CancelledError without having been cancelled; for example, they await a cancelled task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A host calls node functions and implements their contexts. A session is a host, and so is a replay.
 
-This module has the part that both share: calling a node function and collecting the chunks of a generator. No thread
-can be stopped, but a sync generator is closed at its next `yield` after its attempt has ended.
+This module has the part that both share: calling a node function and collecting the chunks of a generator. A thread
+cannot be stopped, but a sync generator is closed at its next `yield` after its attempt has ended.
 """
 
 from __future__ import annotations

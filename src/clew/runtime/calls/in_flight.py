@@ -1,12 +1,12 @@
-"""Calls in flight: recorded calls that run beside the task of an async node.
+"""Calls in flight: recorded calls that run concurrently with the task of an async node.
 
-A node that asks a question is unwound and runs again with the answer. Calls that other tasks of it have begun must not
-be made twice. So before the question counts, they finish and are recorded:
+A node that asks a question is unwound and runs again with the answer. Calls that its other tasks have begun must not be
+made twice. So they finish and are recorded before the question is asked:
 
-- Each recorded call outside the node's own task runs in a task of its own. If the node asks, a task group cancels its
-  other tasks; the call goes on. Any other cancellation cancels the call too.
-- When the node has unwound for a question, `finish` waits for the calls. A timeout or a cancelled run ends that.
-- Children are such calls. Each of them that waits for a person has questions; the node asks all of them together.
+- Each recorded call outside the node's own task runs in a separate task. If the node asks a question, a task group
+  cancels its other tasks, but the call continues. Any other cancellation cancels the call too.
+- When the node has unwound for a question, `finish` waits for the calls. A timeout or a cancelled run ends this wait.
+- Children are such calls. If several of them wait for a person, the node asks all of their questions together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The awaitables that a context gave to a node: one that was never awaited is a call that was never made.
+"""The awaitables that a context gave to a node. If one is never awaited, its call is never made.
 
 Rules:
 

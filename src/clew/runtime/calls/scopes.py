@@ -5,13 +5,13 @@ place of a call is its number after the numbers of the enclosing calls. The posi
 the place of the enclosing call. If a recorded call is answered from the log, its inner calls are skipped, and the
 numbers outside it stay the same.
 
-Numbers follow program order. Two tasks or threads that ask in one scope have no defined order, so an answer could reach
-another question than the one it was given for. That is a `NodeError`. Each recorded call is a separate scope, numbered
-when ``ctx.record`` is called, so concurrent recorded calls may ask.
+Numbers follow program order. If two tasks or threads ask in one scope, their order is undefined, and an answer could
+reach a different question. So this raises `NodeError`. Each recorded call is a separate scope, numbered when
+``ctx.record`` is called, so concurrent recorded calls may ask.
 
-A question or a wait unwinds everything that it was asked in: the recorded calls around it, and the node. Code may catch
-its exception nevertheless, for example with ``asyncio.gather(..., return_exceptions=True)``. So the scopes and the
-context keep it: what a call or a node returns or raises after that is discarded, and it asks.
+A question or a wait unwinds everything around it: the enclosing recorded calls and the node. Code may catch its
+exception, for example with ``asyncio.gather(..., return_exceptions=True)``. So the scopes and the context remember it:
+anything that a call or a node returns or raises after that is discarded, and the question is asked.
 """
 
 from __future__ import annotations

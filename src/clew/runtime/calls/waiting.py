@@ -1,8 +1,8 @@
 """Durable waits as nodes see them: what they ask for, and the exception that unwinds them.
 
-A node that waits is unwound, as one that asks a question is, and starts over in the same attempt when the wait ends.
-Its recorded calls and earlier waits are then answered from the log. So a wait holds neither a thread nor a slot, and no
-timeout counts it. Sleeps of up to `LONGEST_SLEEP` seconds do not unwind: they are cheaper as they are.
+A node that waits is unwound, like one that asks a question, and starts over in the same attempt when the wait ends. Its
+recorded calls and earlier waits are then answered from the log. So a wait uses neither a thread nor a slot, and no
+timeout includes it. Sleeps of up to `LONGEST_SLEEP` seconds do not unwind the node, because that would cost more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Children in children in children: Python limits how deep the calls of a thread or a task may be nested.
+"""Deeply nested children: Python limits how deep the calls of a thread or a task may be nested.
 
-A child works in the caller's thread or task, and takes about twenty calls there. So every sixteenth level starts on a
-thread or a task of its own, which the level above waits for. An interrupt of the caller stops the child, and waits for
-its end. A replay nests its calls in the same way.
+A child works in the caller's thread or task, and nests about twenty calls there. So every sixteenth level starts in a
+new thread or task, which the level above waits for. An interrupt of the caller stops the child and waits for its end. A
+replay nests its calls in the same way.
 """
 
 from __future__ import annotations

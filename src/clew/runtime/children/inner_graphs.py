@@ -1,7 +1,7 @@
 """Which graph executes a run that starts inside another one.
 
 - A child is executed with its own graph: one with the structure of the child's graph, or a changed one with its name.
-  The graph of a run around it is never that. The engine cannot know a child's graph, so the caller passes it.
+  This is never the graph of the run that contains it. The engine cannot know a child's graph, so the caller passes it.
 - A subgraph is a part of the engine's graph: the graph at its path, with the values that are bound around it. An engine
   of the inner graph itself is valid too.
 """

@@ -1,8 +1,8 @@
 """Look inside a run: at the chain of a child or of a subgraph, by its path.
 
 The path of a child is the path of the item that started it, "!" and the number of the call: ``outer#0!0``. The path of
-a subgraph is that of its item: ``sub#0``, or ``sub#0[2]`` for one item of a mapped subgraph. What is inside something
-else follows after "/". Of several children at one place, the path means the last.
+a subgraph is that of its item: ``sub#0``, or ``sub#0[2]`` for one item of a mapped subgraph. The path inside a child or
+a subgraph follows after "/". If there were several children at one place, the path names the last one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The running children of a session: who stops them, and time that does not count.
+"""The running children of a session: what stops them, and how timeouts treat the time that they take.
 
 - The time that an attempt waits for its children does not count towards its timeout.
-- Stopping a session stops its children, and so does its end: they are the children of nodes that were left.
-- The end of an attempt stops the children that still run. An async node is not over before they have ended, and neither
-  does a later attempt of its item run a child before. A child that does not end in time is handed over: the later
-  attempt takes it from the earlier one, or starts another. So are the children of threads, which nothing can end.
+- Stopping a session stops its children. So does its end; these are the children of nodes that were left.
+- The end of an attempt stops the children that still run. An async node does not end before they have ended, and a
+  later attempt of its item runs no child before that. A child that does not end in time is handed over: the later
+  attempt takes it from the earlier one, or starts another. The same applies to children on threads, which cannot be
+  ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Submit an item to an executor.
 
-The executors of ``clew.runtime.remote`` run nodes in other processes. All others run functions in this one: they get a
-function that needs the session, and cannot be pickled. A node with ``on="driver"`` stays in this process, on a thread
-of the driver.
+The executors of ``clew.runtime.remote`` run nodes in other processes. All other executors run functions in this
+process: the function needs the session, so it cannot be pickled. A node with ``on="driver"`` runs in this process, on a
+thread of the driver.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The durable waits of a session: which items wait, for what, and what ends that.
+"""The durable waits of a session: which items wait, what they wait for, and what ends a wait.
 
 - A wait is recorded when a node first asks for it, with the time when it is due. A node that starts over, in this
-  session or a later one, finds it by its position and its request. What has ended is not waited for again, also not by
-  a later attempt; only a wait that was in vain belongs to its attempt, as a recorded exception does.
-- An item that waits is out of the machine's hands, like one between two attempts, and has a timer. It starts over when
-  one of its waits ends. A resumed session does not start items that still wait.
-- A signal goes to the wait of the lowest item, by step and order. If none waits for its name, it is kept, first in,
-  first out.
-- The waits of a child are waits of the item that runs it. If one ends, the run records that, and the child takes it
-  from there. So signals are sent to the run, wherever a node waits for them.
-- A run that has failed does not wait. When it is resumed, its waits go on, and end at their original times.
+  session or a later one, finds the wait by its position and its request. A wait that has ended is not repeated, not
+  even by a later attempt. Only a wait that timed out belongs to its attempt, as a recorded exception does.
+- The machine treats an item that waits like one between two attempts; it has a timer. It starts over when one of its
+  waits ends. A resumed session does not start items that still wait.
+- A signal goes to the first item that waits for it, by step and order. If no item waits for its name, it is stored,
+  first in, first out.
+- The waits of a child are waits of the item that runs it. If one ends, the run records this, and the child reads it
+  from there. So signals are sent to the run, even if a node of a child waits for them.
+- A run that has failed does not wait. When it is resumed, its waits continue, and end at their original times.
 - A session that releases its run (`Session.releases`) ends when every branch waits. Otherwise the driver waits here.
 """
 

@@ -1,13 +1,14 @@
 """The inbox of a run that executes here: receives the messages that other processes have sent.
 
 - A message is logged in the transaction that removes it from the inbox. So a crash neither loses nor repeats it.
-- A background thread of the engine looks at the inboxes (`LeaseRenewer`), and so does a sender in the same process. The
-  log is written there; the driver gets what was received as mail, and is woken.
-- An answer that its question does not accept goes back to it: the question stays open, with the error. A sender that
-  has the graph checks answers before it sends them.
-- A session that is about to wait for a person looks once more: an answer may have come while another branch worked.
-- A cancellation stays in the inbox until the run has ended, because it is done only then. A run that is resumed after
-  its end discards it.
+- A background thread of the engine reads the inboxes (`LeaseRenewer`), and so does a sender in the same process. This
+  thread writes the log. It passes the messages to the driver and wakes it.
+- If an answer is not valid for its question, the question stays open, with the error. A sender that has the graph
+  checks answers before it sends them.
+- A session that is about to wait for a person reads the inbox once more, because an answer may have arrived while
+  another branch was executing.
+- A cancellation stays in the inbox until the run has ended, because only then it has taken effect. A run that is
+  resumed after its end discards it.
 """
 
 from __future__ import annotations

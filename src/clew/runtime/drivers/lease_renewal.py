@@ -1,17 +1,17 @@
 """Lease renewal: one thread for each engine renews its lease while it executes runs.
 
-An engine has one lease for all of its runs; so has a worker, which renews it also while it has none. If it was declared
-dead, its sessions are stopped, because others may have their runs and their next commits would be rejected; the engine
-continues under a new name. A process that was suspended for longer than its lease notices that before its next recorded
-call. If it was suspended between that check and the call, the call is made, with its idempotency key, like a call that
-is running during a crash.
+An engine has one lease for all of its runs. So has a worker, which also renews it while it has no runs. If the engine
+was declared dead, its sessions are stopped, because other processes may own their runs and would make their commits
+fail; the engine continues under a new name. A process that was suspended for longer than its lease notices this before
+its next recorded call. If it was suspended between that check and the call, the call is made, with its idempotency key,
+like a call that is running during a crash.
 
-The thread also looks at the inboxes of the runs: one read of the store for all of them, once a second.
+The thread also reads the inboxes of the runs: one read of the store for all of them, once a second.
 
-A renewal also tries again to release runs that could not be released: without that, the engine would keep them.
+A renewal also tries again to release runs whose release failed. Otherwise, the engine would keep them.
 
-Releasing a lock that the thread waits for ends the thread. A `threading.Event` is implemented in Python: an interrupt
-inside it can leave its lock acquired, and all threads that use it would wait forever.
+To end the thread, the engine releases a lock that the thread waits for. A `threading.Event` is implemented in Python:
+an interrupt inside it can leave its lock acquired, and all threads that use it would wait forever.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The slots of a run and its children: together they execute at most `max_concurrent_nodes` nodes at once.
 
-- An item that waits for a child lends its slot to the child, so it holds none. Of several children that it waits for,
-  one works in that slot; each of the others waits until the item's slot is free again, or another one.
+- An item that waits for a child lends its slot to the child, so it holds none. If it waits for several children, one of
+  them works in that slot. Each of the others waits until this slot, or any other slot, is free.
 - A child keeps its slot until it ends. So it can always execute one node, and children never wait for each other in a
-  circle. Nodes that a child executes at the same time as another of its nodes need a free slot each.
-- Waiting children are kept by the attempt that waits for them. So a slot finds its next child without looking at all of
-  them, and each of a thousand children costs the same.
+  circle. If a child executes several nodes at the same time, each further node needs a free slot.
+- Waiting children are stored by the attempt that waits for them. So the next child for a slot is found without looking
+  at all of them, and each of a thousand children costs the same.
 """
 
 from __future__ import annotations

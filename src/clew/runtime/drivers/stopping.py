@@ -1,10 +1,10 @@
 """When a session stops, and with which status.
 
-- A session stops when nothing is left to do, or when everything that is left waits for a person. It stays for timers:
-  the next attempt of an item, or the end of a wait.
-- A session that releases its run (of a worker, or of a child) does not stay for a long time: it stops when every branch
+- A session stops when nothing is left to do, or when everything that is left waits for a person. It does not stop while
+  there are timers: for the next attempt of an item, or for the end of a wait.
+- A session that releases its run (of a worker, or of a child) does not wait for long timers: it stops when every branch
   waits, and the run is due again when the first of these waits ends.
-- `stop` cancels a run. `drain` lets another process continue it: running nodes end, and no further one starts.
+- `stop` cancels a run. `drain` lets another process continue it: running nodes end, and no further node starts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The start and the end of a take, for listeners, observers and loggers.
 
-``clew.runtime.observers`` says what a take is. `Observed` holds what follows one take, and removes what raises.
+``clew.runtime.observers`` says what a take is. `Observed` holds the followers of one take, and removes those that
+raise.
 """
 
 from __future__ import annotations

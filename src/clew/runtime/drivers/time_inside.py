@@ -1,4 +1,4 @@
-"""For how long items inside a subgraph item have waited: the timeout of the subgraph item does not count it."""
+"""The time that the items of a subgraph have waited, which the timeout of the subgraph item does not include."""
 
 from __future__ import annotations
 

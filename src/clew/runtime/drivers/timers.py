@@ -1,7 +1,7 @@
 """Timers of a session: retries, deadlines of attempts, and sleeps.
 
 The time that an attempt waits in the queue of an executor, or for a child, does not count towards its timeout, and
-neither do durable waits inside a subgraph. When the deadline of an attempt comes, it moves by that time.
+neither do durable waits inside a subgraph. When the deadline of an attempt is reached, it is extended by that time.
 """
 
 from __future__ import annotations

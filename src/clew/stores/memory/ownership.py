@@ -1,5 +1,5 @@
-"""Owners of runs in memory: methods of `MemoryStore`. All processes that could die end with the store, so only leases
-and `retire` tell that an owner is dead."""
+"""Owners of runs in memory: methods of `MemoryStore`. The store ends with its process, so only leases and `retire` show
+that an owner is dead."""
 
 from __future__ import annotations
 

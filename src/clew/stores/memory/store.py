@@ -1,9 +1,9 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
 - It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops runs that have not ended,
-  parents of forks, and heads of threads. Children do not count; they are dropped with their run. To find what it may
-  drop it looks at all runs, so it drops an eighth of them together: until then there are more than `keep`.
-- Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
+  parents of forks, and heads of threads. Children do not count; they are dropped with their run. Finding the runs to
+  drop means looking at all runs. So the store drops an eighth of them at a time, and holds more than `keep` until then.
+- Entries can be any objects. Objects that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A mark that changes with a run in PostgreSQL, a method of `PostgresStore`: one query by primary keys, which reads no
 entry.
 
-Polling costs the writers nothing. A NOTIFY in every commit would: the server handles notifications under one lock.
+Polling costs the writers nothing. A NOTIFY in every commit would slow them down, because the server handles all
+notifications under one lock.
 """
 
 from __future__ import annotations

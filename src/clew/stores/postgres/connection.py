@@ -1,16 +1,16 @@
 """Connections to PostgreSQL that survive a restart of the server.
 
 If a connection breaks, its work is repeated from the start, because the server may or may not have finished it. So the
-work given to `run` must be safe to repeat; an argument says that it is repeated. If the server is unavailable for more
-than `patience` seconds, or until the time of `wait_at_most`, `run` raises `StoreUnavailableError`. That includes the
-first connection, unless waiting cannot help, as with an invalid password. No attempt to open a store takes longer than
-the rest of its patience, or 2 seconds, the minimum of the driver.
+work passed to `run` must be safe to repeat; an argument tells it that it is a repetition. If the server is unavailable
+for more than `patience` seconds, or until the time of `wait_at_most`, `run` raises `StoreUnavailableError`. This also
+applies to the first connection, unless waiting cannot help, as with an invalid password. Each attempt to connect takes
+at most the rest of the patience, or 2 seconds, the minimum of the driver.
 
-With `pooler`, connections have no state between transactions: no prepared statements, no settings and no locks.
-PgBouncer may then give each transaction another connection to the server. Only leases show that an owner is dead.
+With `pooler`, connections have no state between transactions: no prepared statements, no settings and no locks. So
+PgBouncer may use a different connection to the server for each transaction. Only leases show that an owner is dead.
 
-Otherwise an owner is alive while a connection of its store holds its advisory lock. Every connection first takes the
-lock, shared. So a store is alive whenever it writes, and if one connection breaks, the others keep the owner alive.
+Without `pooler`, an owner is alive while a connection of its store holds its advisory lock. Every connection first
+takes this lock in shared mode. So a store that writes counts as alive, even if one of its connections breaks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Messages to runs in PostgreSQL: methods of `PostgresStore`.
 
-A sender locks the row of the run, so that messages are numbered in the order of their commits. A received message
-leaves its id and its number behind, without its body, until the run is deleted: an id is one message also when it is
-sent again later, and numbers are not used again.
+A sender locks the row of the run, so that messages are numbered in the order of their commits. The id and the number of
+a received message are stored until the run is deleted, without its body. So a message that is sent again later is
+recognized by its id, and numbers are not reused.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 An index of PostgreSQL accepts keys of about 2,700 bytes. So a key is stored in two parts: its head, which the index
 sorts, and the rest, which sorts the keys with the same head. A digest of the rest makes the pair unique.
 
-A write is repeated if the connection breaks. It carries a unique mark, so the repetition recognises a first attempt
-that succeeded: it neither writes twice nor reports a conflict with itself.
+A write is repeated if the connection breaks. It has a unique mark, by which the repetition recognizes that the first
+attempt succeeded. So it neither writes twice nor reports a conflict with itself.
 """
 
 from __future__ import annotations

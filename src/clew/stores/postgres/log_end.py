@@ -1,7 +1,7 @@
 """The end of a run's log in PostgreSQL: a method of `PostgresStore`, which is one statement.
 
-Its rows have the columns of entries, and before them a word that says what they are. The row of the run itself exists
-if the run does, and says whether it has children.
+Its rows have the columns of entries, preceded by a word that says what the row is. If the run exists, there is a row
+for the run itself, which says whether it has children.
 """
 
 from __future__ import annotations

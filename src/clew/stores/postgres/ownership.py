@@ -1,7 +1,7 @@
 """Ownership of runs in PostgreSQL: methods of `PostgresStore`.
 
 The row of a run holds its fence, its owner and the token of the claim. Claiming a run that is free is one statement,
-which also registers the owner. Detecting a living owner takes a moment.
+which also registers the owner. Detecting whether an owner is alive takes longer.
 """
 
 from __future__ import annotations

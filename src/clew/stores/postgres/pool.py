@@ -1,14 +1,14 @@
 """The connection pool of a PostgreSQL store: at most `size` connections, opened on demand and reused.
 
-- A caller takes a connection and gives it back. If all are in use, it waits.
+- A caller takes a connection and returns it. If all connections are in use, it waits.
 - The calling thread opens the connection, so it gets the error, and the pool needs no background thread.
 - The connection returned last is taken first, so sequential work uses one connection.
 - A connection that the server has closed is detected before use and dropped. One that is returned during a transaction
   (after an interrupt) is closed.
-- An interrupt can happen between taking a connection and storing it in a variable. So a caller creates a `Loan` first
-  and returns the connection by its loan, however far it got.
-- Each waiting caller has its own lock, its turn. `threading.Condition` is not used: an interrupt in its Python code can
-  lose its lock.
+- An interrupt can happen between taking a connection and storing it in a variable. So a caller creates a `Loan` first,
+  and uses it to return the connection, regardless of where it was interrupted.
+- Each waiting caller waits for its own lock. `threading.Condition` is not used, because an interrupt in its Python code
+  can lose its lock.
 
 A forked child must not use the connections of its parent, nor keep them open: the server would believe that a killed
 parent is alive. So the child replaces each socket with /dev/null and opens its own connections.

@@ -1,11 +1,11 @@
 """The queue in PostgreSQL: methods of `PostgresStore`, and parts of its statements.
 
-The rules are in `clew.stores.queue`. An index holds the entries that nobody has, by queue, structure, priority and due
-time. A take is one statement. It reads the first entries of each priority, which it finds by jumps in the index; within
-one priority the order is that of the due times. (An index needs the value of the clock, not the function: hence the
-SELECT around it.) A take skips entries that another one has locked. It has a token, so that a repeated statement is one
-take. Its places are written out, not given as arrays: the server cannot estimate the length of an array, and would plan
-the statement again each time, which takes longer than to execute it.
+The rules are in `clew.stores.queue`. An index holds the entries of runs without an owner, by queue, structure, priority
+and due time. A take is one statement. It jumps in the index from priority to priority, and reads the first entries of
+each; within a priority, entries are ordered by due time. (To use the index, the server needs the value of the clock and
+not the function, hence the SELECT around it.) A take skips entries that another take has locked. It has a token, so
+that a repeated statement is one take. Its places are written out instead of passed as arrays: the server cannot
+estimate the length of an array, and would plan the statement again each time, which takes longer than executing it.
 """
 
 from __future__ import annotations

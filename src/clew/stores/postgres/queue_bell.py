@@ -1,16 +1,16 @@
 """Wake idle workers when a run becomes ready, with LISTEN and NOTIFY.
 
-A worker that finds nothing to take says that it is idle: a connection of its own, outside the pool, listens and holds
-an advisory lock, shared with other idle workers. Whoever makes a run ready tries to take that lock alone. Only if this
-fails is somebody idle, and a notification is sent. The server handles all notifications under one lock, so a store
-tries at most five times a second. A run that became ready in between is found by the worker that was woken: it looks
-a few times in quick succession.
+An idle worker opens a separate connection, outside the pool. The connection listens, and holds an advisory lock that it
+shares with other idle workers. A process that makes a run ready tries to get this lock exclusively. If it fails, some
+worker is idle, and the process sends a notification. The server handles all notifications under one lock, so a store
+tries at most five times a second. A worker that was woken looks for runs a few times in quick succession, so it also
+finds runs that became ready in between.
 
 The connection also holds the lock of the owner (`clew.stores.postgres.connection`). If all connections of a worker are
-cut, this one is opened again at once, because a thread waits for it: others do not take the worker for dead.
+cut, this one is opened again at once, because a thread waits for it. So other workers do not consider the worker dead.
 
-A notification only shortens the time until a run is taken. It may be lost, with the connection or behind a pooler;
-workers poll as well. So errors are ignored here, and the connection is opened again.
+A notification only shortens the time until a run is taken. It may be lost, with the connection or behind a pooler, so
+workers poll as well. Errors are ignored here, and the connection is opened again.
 """
 
 from __future__ import annotations

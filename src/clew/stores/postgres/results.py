@@ -1,7 +1,7 @@
 """Cached results in PostgreSQL.
 
-The table is created with the first result. A result uses its blobs as a run does, under the negative of its number.
-Times are those of the server's clock. `cached`, `cache` and `clear_cache` are methods of `PostgresStore`.
+The table is created with the first result. A result uses blobs in the same way as a run, under its negated number.
+Times follow the clock of the server. `cached`, `cache` and `clear_cache` are methods of `PostgresStore`.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ A lease ends at a time of the server's clock; clients send no times. The slot of
 lock that its connections hold (`clew.stores.postgres.connection`). A restart of the server releases all locks, so a row
 also holds the start time of the server: for an owner from before a restart, only the lease decides.
 
-A lock that is gone does not prove that its owner is dead: somebody may have cut all of its connections. On this
-machine, the process tells. On others, an owner that executes runs connects again within about a second, because it
-looks at its inboxes; it has several.
+A released lock does not prove that its owner is dead: all of its connections may have been cut. For an owner on this
+machine, the store checks the process. An owner on another machine that executes runs connects again within about a
+second, because it reads its inboxes; it has several seconds to do so.
 
 An owner that is declared dead stays dead, and its row stays while it owns runs. So a statement may take a run from an
-owner that it sees as dead, even if it waited for the row of the run and other data has changed since it began. It must
-not conclude anything from a row that it does not see.
+owner that it sees as dead, even if it had to wait for the row of the run and other data has changed in the meantime. It
+must not conclude anything from a row that it does not see.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Blobs (large values) of a SQLite file, each stored once while a run or a cached result uses it.
 
-`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it, or
-with the negative number of each cached result. A blob of more than 1 MiB is a file in a folder next to the database,
-named by its digest; its row has no body. SQLite would write it twice, in small pages with checksums, which takes
-several times as long.
+The table `blobs` has a row for each blob, with its digest and the run 0. It also has a row without a body for each run
+that uses the blob, and for each cached result, under its negated number. A blob of more than 1 MiB is a file in a
+folder next to the database, named by its digest; its row has no body. SQLite would write it twice, in small pages with
+checksums, which takes several times as long.
 
 Rules:
 
 - A file is complete and on the disk before the transaction that refers to it commits. So a kill or a power failure
-  leaves at most a file without a row, and no reader looks at such a file. It is written again when it is needed.
+  leaves at most a file without a row, which no reader opens. It is written again when it is needed.
 - Files are written and removed only inside a write transaction, which only one process can have. A file is removed
   after the deletion of its row is on the disk, unless a row refers to it again. This also removes files without a row.
 - The folder also has the files of key-value tables, whose names start with ``kv-``; `kv.py` writes and removes them.

@@ -1,8 +1,8 @@
 """Detect commits to a SQLite file by any connection, without reading the tables.
 
 ``PRAGMA data_version`` changes when another connection has committed. It reads a few bytes of shared memory and does
-not wait for writers. The connection is separate from that of the store, whose own commits it would not count. It opens
-with the first read. A forked process opens a new one.
+not wait for writers. It does not change with the commits of its own connection, so this connection is separate from
+that of the store. It is opened by the first read. A forked process opens a new one.
 """
 
 from __future__ import annotations

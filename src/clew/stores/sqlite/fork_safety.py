@@ -3,8 +3,8 @@
 A fork copies the internal locks of SQLite. If another thread was inside SQLite at that moment, the child would wait
 forever when it opens a file. So every connection is used under a lock, and a fork holds all of these locks.
 
-A fork waits at most a second for each lock: a thread that is longer inside SQLite waits for the disk or for another
-process.
+A fork waits at most a second for each lock. A thread that stays inside SQLite for longer waits for the disk or for
+another process.
 """
 
 from __future__ import annotations

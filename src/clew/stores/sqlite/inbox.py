@@ -1,7 +1,7 @@
 """Messages to runs in a SQLite file: methods of `SQLiteStore`, and a part of its appends.
 
-A received message leaves its id and its number behind, without its body, until the run is deleted: an id is one message
-also when it is sent again later, and numbers are not used again.
+The id and the number of a received message are stored until the run is deleted, without its body. So a message that is
+sent again later is recognized by its id, and numbers are not reused.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 - Each row has a checksum, so reading a damaged row raises an error that names it.
 - A value of more than 1 MiB is a file in the folder of the blobs (`blobs.py`), and its row has the name of the file, as
   text. A file is written in the transaction of its row, and never changed. It is removed after a transaction has
-  replaced or deleted the row. A kill may leave a file without a row; the next one to be written removes it.
-- `version` uses SQLite's ``data_version``, which reveals writes of other connections without reading a table.
+  replaced or deleted the row. A kill may leave a file without a row; the next process that writes a file removes it.
+- `version` uses SQLite's ``data_version``, which detects writes of other connections without reading a table.
 - An interrupt can happen at any time. So a ``with`` statement takes the lock itself (a generator would hold it as long
   as the traceback lives), and the next transaction rolls back one that an interrupt left open.
 """

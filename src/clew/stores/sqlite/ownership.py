@@ -1,8 +1,8 @@
 """Ownership of runs in a SQLite file: methods of `SQLiteStore`.
 
 The row of a run holds its fence, its owner and the token of the claim. `clew.stores.sqlite.workers` knows the owners.
-The statement that writes the owner of a run also checks that the owner is registered. Only if it is not, or if its
-lease must be renewed, other statements follow: an engine registers once, and not for each run.
+The statement that writes the owner of a run also checks that the owner is registered. Other statements follow only if
+it is not, or if its lease must be renewed. So an engine registers once, and not for each run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The queue in a SQLite file: methods of `SQLiteStore`, and parts of its transactions.
 
-The rules are in `clew.stores.queue`. An index holds the entries that nobody has, by queue, structure, priority and due
-time. A take reads the first entries of each priority; within one priority the order is that of the due times.
+The rules are in `clew.stores.queue`. An index holds the entries of runs without an owner, by queue, structure, priority
+and due time. A take reads the first entries of each priority; within a priority, entries are ordered by due time.
 """
 
 from __future__ import annotations

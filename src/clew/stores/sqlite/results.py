@@ -1,7 +1,7 @@
 """Cached results in a SQLite file.
 
-The table is created with the first result, so a file without cached nodes has no page for it. A result uses its blobs
-as a run does, under the negative of its number. Times are those of the store's clock. `cached`, `cache` and
+The table is created with the first result, so a file without cached nodes has no page for it. A result uses blobs in
+the same way as a run, under its negated number. Times follow the clock of the store. `cached`, `cache` and
 `clear_cache` are methods of `SQLiteStore`.
 """
 

@@ -6,7 +6,7 @@ context managers are classes: an interrupted generator would hold its resources 
 transaction rolls back one that was interrupted between its statements (`clean`).
 
 Any allocation inside a transaction may start a garbage collection, and a finalizer may use the same store on the same
-thread: an abandoned stream releases its run. Such a use is nested. It takes part in the open transaction.
+thread. For example, an abandoned stream releases its run. Such a use is nested: it is a part of the open transaction.
 """
 
 from __future__ import annotations
