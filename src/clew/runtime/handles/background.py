@@ -1,11 +1,11 @@
 """Runs in the background: on a thread each, or as tasks of the running event loop.
 
 A job executes a run until it stops. Answers that arrive while it executes are queued; if the run then waits for them,
-the same job resumes it. An answer that the run does not take is refused, which is no error of the job. Nothing refers
-to a job but the engine, as long as it executes: handles come and go.
+the same job resumes it. An answer that the run does not take is rejected, which is not an error of the job. Only the
+engine refers to a job, as long as it executes; handles do not.
 
-A thread is a daemon. When the program exits or the engine is closed, running jobs are cancelled, and have five seconds
-to store that. A run whose node does not end in that time is found without an owner, and can be resumed.
+Threads are daemons. When the program exits or the engine is closed, running jobs are cancelled, and have five seconds
+to store that. A run whose node does not end in that time has no owner afterwards, and can be resumed.
 
 Waiting for a job uses a lock of each waiter, which the job releases. An interrupt in `threading.Event` or in a future
 can leave their common lock acquired, and everything that uses it would wait forever.

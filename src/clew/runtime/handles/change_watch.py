@@ -5,8 +5,8 @@ times a second). The run is read only if the mark has changed. A poll needs no t
 between, or a task does.
 
 An owner that is alive renews its lease, which changes the mark in most stores. If the mark does not change for the
-length of a lease, the watch asks the store for the owner. A run that is marked as running and has no living owner then
-raises RunStateError: waiting for it longer makes no sense.
+length of a lease, the watch asks the store for the owner. If the run is marked as running and has no living owner, the
+watch raises RunStateError, because further waiting would be useless.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Follow a run: from a position to its end, each committed step exactly once and in order.
 
-A run that this process executes reports its events itself (`LiveEvents`). What they do not contain, because it happened
-before or in another process, is read from the store first. Any other run is followed in its store (`ChangeWatch`,
-`StoredEvents`). A run may change sides: its process dies and this one resumes it, or the other way round.
+A run that this process executes reports its events itself (`LiveEvents`). Events that happened earlier, or in another
+process, are first read from the store. Any other run is followed in its store (`ChangeWatch`, `StoredEvents`). A run
+may move between the two: its process dies and this process resumes it, or the other way round.
 
 `EventStream` is the iterator, for threads and for event loops. It owns no thread and no task, so an abandoned one
-leaves nothing behind, and an interrupt stops nothing but the iteration.
+leaves nothing behind, and an interrupt stops only the iteration.
 """
 
 from __future__ import annotations

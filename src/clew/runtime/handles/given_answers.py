@@ -1,12 +1,13 @@
-"""Answers that handles have given: each is accepted, or refused with an error.
+"""Answers that were given with handles: each is accepted, or rejected with an error.
 
-On an event loop, a run takes its answer in a task, after `answer` has returned. A refusal belongs to whoever gave the
-answer, not to the run. It is raised once: by the next wait that begins on the same handle, or else by its events. If
-nobody waits, it is logged. The handle then works as before.
+On an event loop, a run takes its answer in a task, after `answer` has returned. The error of a rejected answer belongs
+to the caller that gave the answer, not to the run. It is raised once: by the next wait that begins on the same handle,
+or else by its events. If no caller waits, it is logged. The handle then works as before.
 
-An answer to a run that another process executes is a message to that process. It looks for messages once a second, and
-before it lets the run wait. Another answer may be faster. So the sender waits until the message is read, and looks at
-the log of the run. If the process has released the run without having read the message, the sender takes the run over.
+An answer to a run that another process executes is a message to that process. The process reads messages once a second,
+and before it lets the run wait. Another answer may be faster. So the sender waits until the message was read, and then
+reads the log of the run. If the process has released the run without having read the message, the sender takes over the
+run.
 """
 
 from __future__ import annotations

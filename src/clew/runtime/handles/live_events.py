@@ -1,8 +1,8 @@
 """The events of a run that this process executes, for any number of readers.
 
-A `LiveEvents` is a listener of the run. It passes each event to its readers, and stores the last 1,024 for readers that
-come later; what is older, they read from the store. With each event it stores the last committed step before it, so a
-reader knows which steps it lacks. It holds its readers weakly: a reader that was abandoned costs nothing.
+A `LiveEvents` is a listener of the run. It passes each event to its readers, and keeps the last 1,024 for readers that
+come later; they read older ones from the store. With each event, it keeps the last committed step before it, so a
+reader knows which steps it lacks. It holds weak references to its readers, so an abandoned reader costs nothing.
 
 A resumed run reports the finished items of uncommitted steps again (``restored``). Those that were reported here before
 are left out.

@@ -2,8 +2,8 @@
 
 A stored step gives the events of its items (`item_finished` or `item_failed`, and `gate_decided`), then
 `step_committed`. Published data that was emitted before a step comes before it. Questions that are open now, the failed
-items of a step that was not committed, and the status of a run that has stopped, come last: they are the latest value,
-not a history.
+items of a step that was not committed, and the status of a run that has stopped come last; for these, only the latest
+value is reported, not their history.
 """
 
 from __future__ import annotations

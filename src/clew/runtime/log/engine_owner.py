@@ -1,9 +1,9 @@
-"""The owner that an engine is to its store: one name, with one lease, for all runs of the engine.
+"""An engine as the owner of runs in its store: one name, with one lease, for all runs of the engine.
 
-A forked process has its own owner. An owner that was declared dead takes a new name; its runs are lost.
+A forked process has its own owner. An engine that was declared dead takes a new name, and no longer owns its runs.
 
-Each claim also has a token, which is unique. An interrupt or a failure of the store can leave unknown whether a claim
-succeeded. The token tells, and allows the same owner to claim the run again.
+Each claim also has a unique token. After an interrupt or a failure of the store, it may be unknown whether a claim
+succeeded. The token shows whether it did, and allows the same owner to claim the run again.
 """
 
 from __future__ import annotations

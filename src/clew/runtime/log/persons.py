@@ -1,4 +1,4 @@
-"""Who does something to a run: the user of this process, as far as the system knows one."""
+"""The user who answers, resumes or updates a run: the user of this process, if the system knows one."""
 
 from __future__ import annotations
 

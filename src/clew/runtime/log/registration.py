@@ -1,7 +1,7 @@
 """What a store gets with a new run besides its state: the thread, the place in a queue, and the attributes.
 
-Attributes are text by name, given by the user, to find runs. A run that is put into a queue has no owner: a worker
-takes it.
+Attributes are named texts that the user gives to a run, in order to find it. A run that is put into a queue has no
+owner until a worker takes it.
 """
 
 from __future__ import annotations

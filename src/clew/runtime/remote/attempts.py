@@ -1,4 +1,4 @@
-"""The driver's side of one attempt: what is sent to the worker, and how the frames of the body are served.
+"""The driver's part of one attempt: what is sent to the worker, and how the frames of the body are served.
 
 Frames are served with the methods of the session that a node on a thread would use, on a thread that waits as that node
 would. Async nodes are served in the same way; only their recorded calls say that they were awaited.

@@ -1,4 +1,4 @@
-"""Nodes on Dask: one task for each attempt. Dask starts tasks again on its own; the grants make that harmless.
+"""Nodes on Dask: one task for each attempt. Dask may start a task again; because of the grants, that does no harm.
 
 - Large inputs are scattered. Dask moves them to the worker of a task before the task starts.
 - A body that waits for a child leaves the thread pool of its worker, so that the nodes of the child find a thread.

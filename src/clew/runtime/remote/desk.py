@@ -1,8 +1,8 @@
 """The desk: the driver's end of all links. It grants starts, serves frames, and notices lost workers.
 
-One thread for each link receives. It handles what is quick: grants, events, ends. Requests may wait for the store, for
-a child or for the worker itself, so each is served on a thread of a pool. `rejected` counts the frames that came too
-late.
+Each link has a thread that receives frames. It handles quick ones itself: grants, events, ends. Requests may wait for
+the store, for a child or for the worker itself, so each is served on a thread of a pool. `rejected` counts the frames
+that arrived too late.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The executor of an engine whose nodes run in other processes. A backend is the cluster behind it.
 
-Calls whose arguments may be large are pickled and submitted on one thread: their inputs are put into the cluster one
-after the other, and an event loop does not wait for that. Other calls are submitted at once.
+Calls whose arguments may be large are pickled and submitted on one thread. So their inputs are put into the cluster one
+after the other, and an event loop does not wait for this. Other calls are submitted at once.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Which start of a task counts, and which frames. Pure: no clock, no I/O, no locks.
+"""Grants: which start of a task is valid, and which frames are. Pure: no clock, no I/O, no locks.
 
 A call is one attempt of a node in the cluster. It is `queued` until a worker asks for the start, then `granted` to the
 link of that worker, and `over` when it has ended, was cancelled, or has lost too many workers. Rules:
 
 - A call has one token at a time. Each token is granted at most once, and only while its call is queued.
-- A frame counts if its token is the current one, and its call is granted to the link that it comes by.
-- A call whose worker is lost is queued again, with a new token. The old one is never accepted again.
-- Exactly one end counts for each call.
+- A frame is valid if its token is the current one, and its call is granted to the link on which it arrives.
+- A call whose worker is lost is queued again, with a new token. The old token is never accepted again.
+- Each call has exactly one valid end.
 """
 
 from __future__ import annotations

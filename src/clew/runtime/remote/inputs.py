@@ -1,8 +1,8 @@
 """Large inputs: pickled once, put into the cluster once, and passed by reference.
 
-An input is known by the identity of its value, then by the digest of its pickled form. It is kept while a call uses it,
-and a while longer: `KEPT` inputs that no call uses. One is pickled at a time, so that the driver never holds more than
-one pickled copy. An input that the cluster has lost is put again from its value.
+An input is recognized by the identity of its value, then by the digest of its pickled form. It stays in the cluster
+while a call uses it. Up to `KEPT` inputs that no call uses stay longer. One input is pickled at a time, so the driver
+never holds more than one pickled copy. An input that the cluster has lost is put there again from its value.
 """
 
 from __future__ import annotations

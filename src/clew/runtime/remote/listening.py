@@ -1,10 +1,11 @@
-"""Where the driver of a cluster listens, and whom it lets in.
+"""Where the driver of a cluster listens, and which connections it accepts.
 
 - The default is the loopback interface if every worker is on this machine, else the interface of the cluster.
-- Off loopback, links use the TLS of the cluster. Without it, the executor is refused, unless it is `insecure`.
+- On any other interface than loopback, links use the TLS of the cluster. Without it, the executor is rejected, unless
+  it is `insecure`.
 - `advertise` is the address that workers connect to, if it differs from the one that the driver listens on.
-- Before the first task, some workers try to connect if that can fail (`probe`): a driver that they cannot reach is an
-  error at the start. A cluster that is too busy to answer in time is not waited for; then the first task reports it.
+- If workers may be unable to connect, some of them try it before the first task (`probe`), so an unreachable driver is
+  an error at the start. If the cluster is too busy to answer in time, the first task reports the error instead.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How functions, values and exceptions cross between a driver and its workers.
+"""How functions, values and exceptions are sent between a driver and its workers.
 
-- A function crosses by its import path, with the hash of its code. The module may have a node under that name; then it
-  is the function of that node. Other functions cross by value if the cluster's pickler can do that.
-- The same holds for nodes inside other values, such as the graph of a child. Functions of a script cross by value to a
-  cluster, because its workers have another ``__main__``.
-- Exceptions keep their type, their text and their attributes. Pickle would call the constructor again with `args`,
-  which constructors with other parameters do not take, or take for something else; here they are built without it. The
-  traceback becomes a note. An exception that does not survive that becomes a `NodeError` with its text.
-- Questions, waits and the end of an attempt (`Asking`, `Waiting`, `Leaving`) cross as their parts.
+- A function is sent by its import path, with the hash of its code. If the module has a node under that name, this means
+  the function of the node. Other functions are sent by value if the cluster's pickler can do that.
+- The same applies to nodes inside other values, such as the graph of a child. Functions of a script are sent to a
+  cluster by value, because its workers have a different ``__main__``.
+- Exceptions keep their type, their text and their attributes. Pickle would call the constructor with `args`. A
+  constructor with different parameters would reject or misinterpret them. So exceptions are built without their
+  constructor. The traceback becomes a note. An exception that cannot be built becomes a `NodeError` with its text.
+- Questions, waits and the end of an attempt (`Asking`, `Waiting`, `Leaving`) are sent as their parts.
 """
 
 from __future__ import annotations

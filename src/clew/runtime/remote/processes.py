@@ -1,7 +1,7 @@
-"""Worker processes of this machine. Each has one task at a time; ending a running one kills its process, and no other.
+"""Worker processes of this machine. Each has one task at a time, so ending a running task kills only its own process.
 
-Processes start when they are needed, and end with the executor or with the process that created it, even if that one is
-killed. Large inputs are files of a temporary folder.
+Processes start when they are needed. They end with the executor, or with the process that created it, even if that
+process is killed. Large inputs are files in a temporary folder.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Nodes on Ray: one task for each attempt, without Ray's own retries.
 
-- Large inputs are in the object store. Ray gives them to the worker of a task before the task starts.
+- Large inputs are in the object store. Ray passes them to the worker of a task before the task starts.
 - The nodes of a child need no CPU, because the body that waits for the child holds one; otherwise they could wait for
   each other. `max_concurrent_nodes` limits how many run.
 - Cancelling a running task ends its worker process.
-- Ray is asked for the ends of tasks a few times a second, all at once: frames say how bodies end, so Ray's word counts
-  only for tasks that never began, and an own callback for each task costs more than the rest of it.
+- Frames report how bodies end, so Ray's status matters only for tasks that never began. It is polled for all tasks
+  together, a few times a second, because a callback for each task would cost more than the rest of it.
 - A driver that is connected by Ray Client (``ray://``) is used like any other, if workers can connect to it.
 """
 

@@ -1,4 +1,4 @@
-"""A worker process's end of its link to a driver: it sends frames, and gives each answer to the thread that waits."""
+"""A worker process's end of its link to a driver: it sends frames, and passes each answer to the waiting thread."""
 
 from __future__ import annotations
 

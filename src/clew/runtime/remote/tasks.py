@@ -1,4 +1,4 @@
-"""What crosses to a worker to call one node: the function, its arguments, and what its context is made of."""
+"""What is sent to a worker to call one node: the function, its arguments, and the data for its context."""
 
 from __future__ import annotations
 

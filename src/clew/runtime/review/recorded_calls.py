@@ -1,8 +1,8 @@
 """What answers the calls of a replayed node: its recordings, and the logs of its children.
 
-An async call or a child may still be open when its node ends, for example because another one has failed. Then it has
-no recording. So an awaited call without a recording waits, as it did: for as long as the node took when recorded. If
-the node has not ended by then, it needs a response that does not exist.
+An async call or a child may still be open when its node ends, for example because another one has failed. In this case,
+it has no recording. So in a replay, an awaited call without a recording waits as long as the node took when it was
+recorded. If the node has not ended by then, it needs a response that does not exist.
 """
 
 from __future__ import annotations

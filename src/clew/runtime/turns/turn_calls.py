@@ -1,9 +1,9 @@
 """Turns as the methods of an engine execute them: they wait while another caller runs the thread.
 
 A method takes a place in the line of the thread (``clew.runtime.turns.turn_lines``) and tries to open a turn.
-`ThreadBusyError` means that another caller runs the head, or is before it in the line: the method tries again after a
-pause, until `timeout` has passed. The waiting happens where the method executes the run: in the caller's thread, on the
-event loop, or in the background.
+`ThreadBusyError` means that another caller runs the head, or is ahead of it in the line. The method then tries again
+after a pause, until `timeout` has passed. It waits in the same place in which it executes the run: in the caller's
+thread, on the event loop, or in the background.
 """
 
 from __future__ import annotations

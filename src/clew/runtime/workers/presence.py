@@ -1,8 +1,8 @@
-"""How a worker is known to others: its row in the store, and what it says about itself there.
+"""What other processes know about a worker: its row in the store, and its description there.
 
-The description has its graphs with their structures and code, its queues and slots, and, shortened, the runs that it
-executes and those that it could not execute. Two workers with different code for one structure are a mistake that
-nothing else shows: a run may start on one and continue on the other.
+The description has its graphs with their structures and code, its queues and slots, and shortened lists of the runs
+that it executes and those that it could not execute. It is the only way to notice that two workers have different code
+for one structure, so that a run may start on one and continue on the other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Execute the runs of one graph that a worker takes. All graphs of a worker share its owner, its lease and its live
 sessions.
 
-A new run starts from its row, which came with the take: the store is not asked again. Any other run, and the next run
-of a thread, is opened like a resumed one, with the fence of the take.
+A new run starts from its row, which the take returned, without another read of the store. Any other run, and the next
+run of a thread, is opened like a resumed one, with the fence of the take.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The clock of a worker: the time of its store.
 
-Runs are due by the clock of the store. If the clock of a machine differs from it, a worker that counted by its own
-would release a run that is due, or end a wait early. So it adds the difference, which it measures from time to time.
-An answer that took long tells little: the process may have been suspended between the question and the answer.
+Due times follow the clock of the store. If the clock of a machine differed from it, a worker that used its own clock
+would release a run that is due, or end a wait early. So it adds the difference, which it measures from time to time. A
+measurement that takes long is inaccurate, because the process may have been suspended during it.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Worker: executes the runs that were submitted to queues.
 
 A worker is one owner with one lease for all of its runs. It takes as many ready runs as it has free slots, of the
-structures that it has, and executes each on a thread. If it found as many as it has slots, it looks again as soon as a
-slot is free. If it found fewer, there were no more: it polls, with jitter, so that a take finds several of the runs
-that arrive one by one, and a store that is a `WakingStore` wakes it when a run becomes ready. From time to time it
-declares owners dead that have ended, so that their runs can be taken. A run whose branches all wait leaves the worker,
-and is taken again when it is due or gets a message.
+structures that it has, and executes each on a thread. If it found as many as it has free slots, it looks again as soon
+as a slot is free. If it found fewer, no more are ready. It then polls, with jitter, so that a take finds several runs
+that arrive one by one. A store that is a `WakingStore` also wakes it when a run becomes ready. From time to time, it
+lets the store declare ended owners dead, so that their runs can be taken. A run whose branches all wait leaves the
+worker. It is taken again when it is due or gets a message.
 
-- **Draining.** `stop`, SIGTERM and SIGINT end a worker: it takes nothing more and starts no further node. Nodes that
-  run have `grace` seconds to end, and their results are committed. Runs that have not ended return to their queues. A
-  second signal ends the grace time. If the store is a `PatientStore` whose server is away, no call waits for it longer
-  than the grace time: other workers take the runs when the lease of this one has expired.
+- **Draining.** `stop`, SIGTERM and SIGINT end a worker: it takes no more runs and starts no more nodes. Running nodes
+  have `grace` seconds to end, and their results are committed. Runs that have not ended return to their queues. A
+  second signal ends the grace time. If the store is a `PatientStore` whose server is unavailable, no call waits for it
+  longer than the grace time; other workers take the runs when the lease of this one has expired.
 - **Poison runs.** A take counts as a try if the run has committed nothing since the previous take. From the third try
-  on, a run is executed alone: if it kills the process, it kills no other run. After `tries` takes without result it is
-  failed, with its history.
-- An error that is not one of a node (a graph that was changed, a damaged log) does not end the worker: the run returns
-  to its queue, which is a try.
+  on, a run is executed alone: if it kills the process, it kills no other run. After `tries` tries it fails, with its
+  history.
+- An error outside of nodes (a graph that was changed, a damaged log) does not end the worker: the run returns to its
+  queue, which counts as a try.
 - A worker that was declared dead, because it could not renew its lease, drops its runs and continues under a new name.
 """
 
