@@ -103,8 +103,8 @@ def answer_run(
 ) -> None:
     """Send an answer as `send_answer` does, and see to it that a process will read it.
 
-    A run that nobody executes, and that is in no queue, is put into the default queue. There is no queue for runs in
-    memory, which only their own process can continue: then the answer is removed.
+    A run that no process executes, and that is in no queue, is put into the default queue. Runs in memory have no
+    queue, because only their own process can continue them. In this case, the answer is removed.
 
     Raises:
         InputError: If the state schema rejects the answer.
@@ -144,7 +144,7 @@ def _enqueue(opener: RunOpener, run_id: str, fence: int, owner: str) -> None:
 
 
 def _take_back(opener: RunOpener, run_id: str, sent: SentAnswer, fence: int, owner: str) -> None:
-    """Remove an answer that nobody has read, and raise RunStateError."""
+    """Remove an answer that no process has read, and raise RunStateError."""
     try:
         is_left = is_unread(opener, run_id, sent)
         if is_left:
@@ -201,7 +201,7 @@ def _refusal(run_id: str, sent: SentAnswer) -> RunStateError:
 def cancel_run(opener: RunOpener, run_id: str) -> bool:
     """Cancel a run that does not execute in this engine; return False if it has ended.
 
-    If nobody owns it, it ends directly. Otherwise its owner gets a message.
+    If it has no owner, it ends immediately. Otherwise its owner gets a message.
     """
     store = opener.store
     if store.row(run_id).status in FINAL:

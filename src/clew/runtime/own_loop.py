@@ -42,7 +42,7 @@ async def _caught(start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[list[T],
 
 
 class _OwnLoop(Generic[T]):
-    """A coroutine on a thread with a loop of its own."""
+    """A coroutine on a thread with a separate loop."""
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._start = start

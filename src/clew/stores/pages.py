@@ -38,7 +38,7 @@ def encode_cursor(created: float, number: int) -> str:
 
 
 def decode_cursor(cursor: str) -> tuple[float, int]:
-    """Return creation time and number of the last run of a page. Raise StoreError if it is no cursor."""
+    """Return creation time and number of the last run of a page. Raise StoreError if it is not a cursor."""
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, int])
     except (msgspec.MsgspecError, binascii.Error, ValueError, TypeError, AttributeError):

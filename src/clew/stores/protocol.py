@@ -453,7 +453,7 @@ class Store(Protocol):
         """Read, at one moment, what continuing a run needs: all entries of some kinds, the last entry of the kind
         `base` with the path "", the last steps of the run itself after the n of that entry, at most `most`, the inbox,
         and whether the run has children. With `counts`, also count the entries, without reading their bodies. The kinds
-        contain neither `base` nor `OWN_STEP`; the base "" is no kind."""
+        contain neither `base` nor `OWN_STEP`; the base "" is not a kind."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """Return the entries of one kind and path, by n."""

@@ -54,7 +54,7 @@ def apart(chosen: Sequence[T], tries: Callable[[T], int]) -> Sequence[T]:
 
 
 def queue_count(name: str, dues: list[float], taken: int, now: float) -> QueueCount:
-    """Return the counts of a queue with these due times of entries that nobody has."""
+    """Return the counts of a queue with these due times of entries whose runs have no owner."""
     ready = [due for due in dues if due <= now]
     later = sum(now < due < PARKED for due in dues)
     return QueueCount(name, len(ready), later, taken, now - min(ready) if ready else None)

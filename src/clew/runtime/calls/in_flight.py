@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CallsInFlight:
-    """The recorded calls of one attempt that run beside the task of its node."""
+    """The recorded calls of one attempt that run concurrently with the task of its node."""
 
     __slots__ = ("_context", "_node", "_tasks", "asked")
 
@@ -34,7 +34,7 @@ class CallsInFlight:
         self.asked: list[tuple[Place, Asking]] = []  # the questions of children, and where each was started
 
     async def make(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Make a call; in a task of its own unless the task of the node awaits it."""
+        """Make a call; in a separate task, unless the task of the node awaits it."""
         current = _current_task()
         if (
             self._node is None

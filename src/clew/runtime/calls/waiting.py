@@ -39,7 +39,7 @@ class WaitRequest(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> tuple[WaitReason, str, float | None]:
-        """What tells two requests at one position apart."""
+        """What distinguishes two requests at one position."""
         return self.reason, self.name, self.seconds
 
 

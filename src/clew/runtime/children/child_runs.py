@@ -1,13 +1,13 @@
 """Child runs: a node runs another graph with `ctx.run`, and the child is as durable as its run.
 
-A child is a recorded call whose function is a run of its own, in the same store. Its row names the run that contains it
+A child is a recorded call whose function is a separate run in the same store. Its row names the run that contains it
 and the place of the call (`RunRow.child_of`, `RunRow.place`). The recording in the outer run holds a digest of the
 values and the id of the child; the values themselves are in its own log. Everything else follows from that:
 
 - **Id.** The id is a hash of the outer run, the path of the item, the place of the call, the key, and a number: 0, or
   higher if the children with lower numbers have other values or another graph; these are ended as cancelled. The outer
-  run of a child of a child is a child itself, so every id follows from the id of the root. A fork has another id, and
-  so children of its own.
+  run of a child of a child is a child itself, so every id follows from the id of the root. A fork has a different id,
+  so its children differ too.
 - **After a crash** the node is called again and makes the same call. A recorded call gives the result. Without a
   recording, the child itself is found by its id: a finished child gives its result, an unfinished one is resumed.
 - **Failure.** The child's exception is raised in the node and recorded like that of any call. A later attempt resumes
@@ -20,15 +20,15 @@ values and the id of the child; the values themselves are in its own log. Everyt
   called again and resumes the child.
 - **A node that is left.** A node is left if another of its children asks, its run is cancelled, its attempt times out,
   or another process takes the run over. That stops its children, and so does the end of its attempt. `ctx.run` then
-  raises `Leaving`, which is not an Exception; it is not recorded, and what the node returns nevertheless is discarded.
+  raises `Leaving`, which is not an Exception; it is not recorded, and a value that the node still returns is discarded.
   When the node is called again, it resumes its children. Only a child that was cancelled by itself is a failure, with
   `RunCancelledError`.
-- **Ownership.** Who owns the outer run owns its children. Their leases have always expired, so the next owner can claim
-  them at once; the fence of a child rejects the writes of the previous one.
+- **Ownership.** The owner of the outer run also owns its children. Their leases have always expired, so the next owner
+  can claim them at once; the fence of a child rejects the writes of the previous owner.
 - **Slots**: ``clew.runtime.drivers.slots``. **Timeouts, cancellation**: ``clew.runtime.drivers.child_sessions``.
 
-The child works in the thread of its caller, or on its event loop; a deep one, as `deep_children.py` says. A sync node
-runs a graph with async nodes on a loop of its own.
+The child works in the thread of its caller, or on its event loop; `deep_children.py` says where a deeply nested one
+works. A sync node runs a graph with async nodes on a separate loop.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class ChildRun:
         self._children.wait((self._item, self._attempt))
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        """Let the item go on; replace the error of a child that the node must not see."""
+        """Let the item continue; replace the error of a child that the node must not see."""
         attempt = (self._item, self._attempt)
         try:
             if error is not None:
@@ -399,7 +399,7 @@ class ChildRun:
     def _forward(self, event: Event) -> None:
         """Send an event of the child to the listeners of the outer run, with its path there; publish its data there.
 
-        The start and the end of a child have kinds of their own: who waits for the end of the run must not see them.
+        The start and the end of a child have separate kinds, so that readers do not mistake them for those of the run.
         Cursors belong to the child. Its questions are asked by the outer run.
         """
         if event.kind != "interrupted":

@@ -20,12 +20,12 @@ _LEVELS = 16
 
 
 def is_deep(level: int) -> bool:
-    """Return whether a child at this level starts on a thread or a task of its own."""
+    """Return whether a child at this level starts in a new thread or task."""
     return level % _LEVELS == 0
 
 
 def level_of_children(session: Session) -> int:
-    """Return the level of the children of a session: 1 in a run that is no child."""
+    """Return the level of the children of a session: 1 in a run that is not a child."""
     level, outer = 1, session.outer
     while outer is not None:
         level, outer = level + 1, outer.outer

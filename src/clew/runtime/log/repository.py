@@ -282,8 +282,8 @@ class RunRepository:
             raise
 
     def _take_back(self, run_id: str, token: str) -> None:
-        """Delete a run that was to be imported. An interrupt may have come at any instant: only the token is known. If
-        the run is not owned with it, it is somebody else's, or is here and whole."""
+        """Delete a run that was to be imported. After an interrupt at any instant, only the token is known. If the run
+        is not owned with this token, it is the run of another process, or its import is complete."""
         try:
             known = self._store.owner(run_id)
             if known is not None and known.token == token:

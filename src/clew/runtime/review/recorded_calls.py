@@ -142,7 +142,7 @@ class ReplayHost(Host):
         return _settled(value) if item.node.mode in ("async", "async_generator") else value
 
     def ask(self, item: Item, attempt: int, request: WaitRequest) -> WaitEnd | None:
-        """Return the recorded end of a question that nobody answered in time."""
+        """Return the recorded end of a question that got no answer in time."""
         return self._end_of(item, attempt, request)
 
     def has_slept(self, item: Item, attempt: int, position: str) -> bool:

@@ -101,7 +101,7 @@ def _is_detached(row: RunRow, detach: Callable[[RunRow], None], *, dry_run: bool
 
 
 def _roots(rows: Sequence[RunRow]) -> dict[str, str]:
-    """Return for each run the run that contains it and is no child; for others, the run itself."""
+    """Return the outermost run of each run: the run that contains a child, otherwise the run itself."""
     roots: dict[str, str] = {}
     for row in rows:  # a child is newer than its run
         roots[row.run_id] = row.run_id if row.child_of is None else roots.get(row.child_of, row.child_of)

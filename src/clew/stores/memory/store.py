@@ -460,7 +460,7 @@ class _NullStore(MemoryStore):
         """Discard the update."""
 
     def inbox(self, run_id: str) -> list[Message]:
-        """Return no messages: nobody can send one."""
+        """Return no messages, because none can be sent."""
         return []
 
     def append(

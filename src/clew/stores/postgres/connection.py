@@ -231,7 +231,7 @@ class StoreConnection:
         self.pool.leave_to_parent()
 
     def _fresh_slot(self) -> int:
-        """Return a new slot; 0 behind a pooler, where only the lease tells whether the owner is alive."""
+        """Return a new slot; 0 behind a pooler, where only the lease shows whether the owner is alive."""
         return 0 if self._pooler else secrets.randbelow((1 << 31) - 1) + 1
 
     def _explained(self, error: psycopg.Error, what: str) -> Exception:

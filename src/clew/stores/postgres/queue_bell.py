@@ -65,7 +65,7 @@ class QueueBell:
 
 
 class BellListener:
-    """Listens for one worker, on a connection and a thread of its own."""
+    """Listens for one worker, on a separate connection and thread."""
 
     def __init__(self, link: StoreConnection, bell: QueueBell, wake: Callable[[], None]) -> None:
         self._link = link
@@ -122,7 +122,7 @@ class BellListener:
                     self._wake()
 
     def _wait(self, seconds: float | None, db: psycopg.Connection[Any] | None = None) -> bool:
-        """Wait until somebody pokes; return whether the server has sent something."""
+        """Wait until another thread pokes; return whether the server has sent something."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._inner, selectors.EVENT_READ)
             if db is not None:

@@ -63,7 +63,7 @@ class MemoryWriter(LogWriter):
         return dict(values)
 
     def measure(self, report: Callable[[float], None]) -> None:
-        """Do nothing: an append is no operation of a store outside."""
+        """Do nothing: an append in memory is not an operation of an external store."""
 
     def never_wait(self) -> None:
         """Do nothing: memory never waits."""
@@ -138,7 +138,7 @@ class MemoryRepository(RunRepository):
             self._store.update(run_id, status=status, updated=now, error=error, fence=fence, due=due, **given)
 
     def claim(self, run_id: str, token: str, lease: float) -> int:
-        """Return the fence of a run that nobody claims. Raise RunOwnedError if a worker has it."""
+        """Return the fence of a run without claiming it. Raise RunOwnedError if a worker has the run."""
         store: Any = self._store
         return int(store.fence(run_id))
 
