@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ import psutil
 import pytest
 
 from clew import DependencyGraph, SQLiteStore
+from clew.cli.commands.serve import _listening
 from tests.browser.events import SCHEMAS
 from tests.web.conftest import CHANGE
 
@@ -219,3 +222,25 @@ def test_a_token_and_read_only(place: Path) -> None:
     store = SQLiteStore(place)
     assert store.row("walk-77").status == "completed"
     store.close()
+
+
+def test_small_answers_do_not_wait_for_an_acknowledgement() -> None:
+    """Head and body are two packets; with Nagle's algorithm the second waits 40 ms."""
+
+    async def is_sent_at_once() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            option = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            found.set_result(option)
+            writer.close()
+
+        listener = _listening("127.0.0.1", 0)
+        async with await asyncio.start_server(accept, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            try:
+                return await found
+            finally:
+                writer.close()
+
+    assert asyncio.run(is_sent_at_once())

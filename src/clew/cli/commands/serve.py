@@ -167,7 +167,8 @@ def _listening(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     problem: OSError | None = None
     for number in (port,) if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + 20):
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sets TCP_NODELAY only if the socket names its protocol. Without it, an answer may wait for 40 ms.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host.strip("[]"), number))
