@@ -191,3 +191,31 @@ COUNTED = """async () => {
 
 def test_items_that_were_sent_count_before_they_run(served: Served, open_page: Open) -> None:
     assert open_page(f"{served.url}/runs").evaluate(COUNTED) == [1, 40]
+
+
+DRAWN = """async () => {
+  const { html, render, useState } = await import('/static/lib/html.js');
+  const place = document.createElement('div');
+  let show, draws = 0;
+  const Shown = () => { const [n, set] = useState(0); show = set; draws++; return html`<b>${n}</b>`; };
+  render(html`<${Shown}/>`, place);
+  const pause = (ms) => new Promise((next) => setTimeout(next, ms));
+  await pause(1100);  // nobody touches the page
+  draws = 0;
+  const began = performance.now();
+  for (let n = 1; n <= 100; n++) { show(n); await pause(5); }
+  const most = 2 + (performance.now() - began) / 99;
+  const few = draws <= most;
+  show('waits');
+  dispatchEvent(new Event('keydown'));
+  const flushed = place.textContent;
+  show('typed');
+  await null;
+  return [few, flushed, place.textContent];
+}"""
+
+
+def test_what_arrives_is_drawn_ten_times_a_second_and_what_somebody_does_at_once(
+    served: Served, open_page: Open
+) -> None:
+    assert open_page(f"{served.url}/checks").evaluate(DRAWN) == [True, "waits", "typed"]

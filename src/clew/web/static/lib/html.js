@@ -1,5 +1,5 @@
 // One import for everything that components need from preact and htm.
-import { h, render, Fragment, createContext } from '../vendor/preact.js';
+import { h, options, render, Fragment, createContext } from '../vendor/preact.js';
 import htm from '../vendor/htm.js';
 
 export { render, Fragment, createContext };
@@ -10,3 +10,20 @@ export const html = htm.bind(h);
 
 /** Join class names; falsy parts are left out. */
 export const cx = (...parts) => parts.filter(Boolean).join(' ');
+
+// What arrives by itself is drawn at most every 100 ms; for a second after an input, everything at once.
+// `touched` is the last input, or that the page was opened; `draw` is what waits.
+let touched = 0;
+let drawn = 0;
+let draw;
+const flush = () => draw?.();
+
+options.debounceRendering = (process) => {
+  const now = performance.now();
+  draw = () => { draw = null; drawn = performance.now(); process(); };
+  if (now - touched < 1000) queueMicrotask(flush); else setTimeout(flush, drawn + 100 - now);
+};
+
+for (const name of ['keydown', 'pointerdown', 'pointermove', 'wheel', 'scroll', 'resize']) {
+  addEventListener(name, (event) => { touched = event.timeStamp; flush(); }, true);
+}

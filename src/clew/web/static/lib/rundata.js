@@ -9,7 +9,8 @@ import { follow, listen } from './live.js';
 
 const WHOLE = 4000; // steps
 const MOST = 20000; // items
-const HALF = 200; // steps on each side of the cursor, for items and for changes
+// Steps on each side of the cursor, for items and for changes
+const HALF = 200;
 
 export function useRunHeader(id) {
   const [version, setVersion] = useState(0);
@@ -46,7 +47,8 @@ export function useItems(id, run, k, kinds) {
   const ready = Boolean(run);
   const latest = useRef(null);
   latest.current = { whole, to };
-  const missed = useRef(null); // events that come while items load: what was read may be older than they are
+  // Events that come while items load: what was read may be older than they are
+  const missed = useRef(null);
   useEffect(() => {
     if (!ready) return undefined;
     const control = new AbortController();
@@ -92,7 +94,8 @@ export function useItems(id, run, k, kinds) {
     return listen({
       steps: (event) => { if (latest.current.whole || event.from <= latest.current.to) take(event); },
       open: take,
-      status: (event) => { if (latest.current.whole) take(event); }, // steps between the load and the first look have no event
+      // Steps between the load and the first look have no event
+      status: (event) => { if (latest.current.whole) take(event); },
       hello: ({ resumed }) => { if (!resumed) setAgain((n) => n + 1); },
     });
   }, [id]);
@@ -120,7 +123,8 @@ export function useChanges(id, k, last, fresh) {
     blocks.current.set(block, entry);
     try {
       const data = await get(withQuery(at('runs', id, 'changes'), { from: block * HALF, to: block * HALF + HALF - 1 }));
-      if (blocks.current.get(block) !== entry) return; // a later answer is there, or on its way
+      // A later answer is there, or on its way
+      if (blocks.current.get(block) !== entry) return;
       blocks.current.set(block, { steps: new Map(data.steps.map((step) => [step.k, step])), to: until, busy: false, fresh });
       setError(null);
       draw((n) => n + 1);

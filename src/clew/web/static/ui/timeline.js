@@ -3,7 +3,7 @@
 // What does not depend on the cursor is drawn once (`useMemo`); the items of step k, the selected one and its causal
 // thread are a layer above, so that scrubbing stays cheap.
 
-import { html, cx, useEffect, useMemo, useRef, useState } from '../lib/html.js';
+import { html, cx, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { count, duration } from '../lib/format.js';
 import { isRetried, shortName, waited } from '../lib/items.js';
 import { aheadUntil, median, rows as packRows, stepScale, timeScale } from '../lib/lanes.js';
@@ -176,7 +176,8 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
   const height = HEAD + view.height + 6;
   const focusable = path && view.byPath.has(path) ? path : view.bars[0]?.item.path;
 
-  useEffect(() => {
+  // Before the paint, so that it is one.
+  useLayoutEffect(() => {
     if (!big || !canvas.current) return undefined;
     const draw = () => paint(canvas.current, view, width, view.height + 6);
     draw();
@@ -184,7 +185,7 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
     return () => removeEventListener('clew-theme', draw);
   }, [view, width, big]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     for (const node of group.current?.querySelectorAll('[tabindex="0"]') ?? []) node.setAttribute('tabindex', '-1');
     group.current?.querySelector(focusable ? `[data-path="${CSS.escape(focusable)}"]` : null)?.setAttribute('tabindex', '0');
   }, [focusable, view]);
