@@ -1,5 +1,5 @@
 // Starts the page: one router, one live stream, one screen at a time. Screens are loaded when they are first opened.
-import { html, render, useEffect, useErrorBoundary, useState } from './lib/html.js';
+import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from './lib/html.js';
 import { start, whenBack } from './lib/live.js';
 import { route, screenOf, subscribe } from './lib/router.js';
 import { loadServer } from './lib/server.js';
@@ -33,7 +33,8 @@ function App() {
   useEffect(() => { setHere(route()); return subscribe(setHere); }, []);
   const { screen, params } = screenOf(here.path);
   const Screen = loaded[screen];
-  useEffect(() => {
+  // The import does not wait for the paint.
+  useLayoutEffect(() => {
     setFailed(null);
     if (Screen || !LOAD[screen]) return;
     LOAD[screen]().then((module) => { loaded[screen] = module.default; again((n) => n + 1); }, setFailed);
