@@ -4,7 +4,8 @@ Times are those of the processor, because they are budgets of the server and oth
 is 200 steps in the middle of a run of 100,000: the items and the changes, as the page asks for them while somebody
 moves the scrubber. It is warm if the page has read a window near it, and cold for a new server. `memory` is what a
 process grows by when it opens that run: header, items, changes, states, overview, reasons and log. `script` is what a
-browser receives, compressed: before the largest screen shows something, and for all screens together.
+browser receives, compressed: before the largest screen shows something, and for all screens together. The rows of
+`page_in_browser` follow.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import page_in_browser
 from benchmarks.contestants import CLEW, Contestant
 from benchmarks.reading import stored_rows
 from benchmarks.rows import Bar, Outcome, Result, Row, Settings
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from clew.web.static_files import StaticFile
 
 RUNS = 10_000
-STEPS = 100_000
+STEPS = page_in_browser.MANY_STEPS
 WINDOW = 200
 ROOT = Path(__file__).parent.parent
 
@@ -56,6 +58,7 @@ def page(contestants: tuple[Contestant, ...], settings: Settings) -> Iterator[Re
                 samples[name].append(sample)
         for name, row in rows.items():
             yield Result(row, (Outcome(CLEW, "measured", tuple(samples[name])),))
+        yield from page_in_browser.measured(place, settings)
     for row, size in zip(SCRIPT_ROWS, script_sizes()):
         yield Result(row, (Outcome(CLEW, "measured", (size,)),))
 
@@ -107,6 +110,7 @@ def _fill(place: Path) -> None:
         store.create(row)
     engine = Engine(Graph([step_on, more], name="walk"), store=store, max_steps=2 * STEPS)
     engine.run({"at": 0, "upto": STEPS // 2}, run_id="long")
+    engine.run({"at": 0, "upto": page_in_browser.STEPS // 2}, run_id="middle")
     engine.close()
 
 
