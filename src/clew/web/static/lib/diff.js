@@ -75,7 +75,7 @@ export function changeLines(change, { width = 76, limit = 80 } = {}) {
 // A text of several lines is shown as such, not as one line of JSON.
 const textual = (value) => (typeof value === 'string' && value.includes('\n') ? value.split('\n') : null);
 
-// A new mapping that does not fit on a line reads better entry by entry.
+// A new mapping that is too long for one line reads better entry by entry.
 function mappingLines(value, width) {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return null;
   const fields = value.$ === 'cut' && value.of === 'dict' && !Array.isArray(value.shown) ? value.shown : isSpecial(value) ? null : value;
