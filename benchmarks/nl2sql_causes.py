@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from benchmarks.nl2sql_gold import Gold, analyse
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.planner.schema_index import prepare
+from clew_nl2sql.planner.linking.schema_index import prepare
 
 _PARTS = (
     ("set operation or negation", lambda g: (g.set_op, frozenset(g.negative), frozenset(g.excluded))),

@@ -12,10 +12,10 @@ import msgspec
 import sqlglot
 from sqlglot import exp
 
-from clew_nl2sql.planner.acts import Consumed, Ignore
-from clew_nl2sql.planner.decisions import Decision, Option
-from clew_nl2sql.planner.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.schema_index import SchemaIndex
+from clew_nl2sql.planner.deciding.acts import Consumed, Ignore
+from clew_nl2sql.planner.deciding.decisions import Decision, Option
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.schema_index import SchemaIndex
 
 _AGG = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 _OPS = {

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from clew_nl2sql.planner.certainty import chance
+from clew_nl2sql.planner.ranking.certainty import chance
 
 Sparse = list[tuple[str, float]]
 

@@ -31,18 +31,18 @@ from benchmarks.nl2sql_learning import (
     learn_ranks,
     learn_roles,
 )
+from clew_nl2sql.planner.building.dry_run import DryRunResult, outcome_of
+from clew_nl2sql.planner.building.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog, catalog_from_sqlite
-from clew_nl2sql.planner.cue_decisions import decisions
-from clew_nl2sql.planner.dry_run import DryRunResult, outcome_of
-from clew_nl2sql.planner.features import outcome_features
+from clew_nl2sql.planner.deciding.cue_decisions import decisions
+from clew_nl2sql.planner.judging.unread import unread, unread_features
+from clew_nl2sql.planner.judging.unsupported import is_unsupported
 from clew_nl2sql.planner.linear_model import LinearModel
-from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
+from clew_nl2sql.planner.ranking.features import outcome_features
 from clew_nl2sql.planner.rule_planner import RulePlanner, compete, facts_of
-from clew_nl2sql.planner.unread import unread, unread_features
-from clew_nl2sql.planner.unsupported import is_unsupported
 
 FOLDS = 5
 PRECISION = 0.905  # the threshold is set where this share of the answers on unseen databases is right

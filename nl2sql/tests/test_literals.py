@@ -11,7 +11,7 @@ import pytest
 
 from clew_nl2sql import Pipeline, UserContext
 from clew_nl2sql import probes as probing
-from clew_nl2sql.planner.tokens import tokenize
+from clew_nl2sql.planner.words.tokens import tokenize
 from clew_nl2sql.sources.sqlite import SQLiteSource
 
 ORDERS = 5_000

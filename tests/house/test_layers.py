@@ -70,7 +70,16 @@ cli/run_output cli/selection cli/kept_checks
 cli/commands
 cli/app
 cli
-__main__ testing pytest_plugin clew_nl2sql
+__main__ testing pytest_plugin clew_nl2sql/errors clew_nl2sql/planner/catalog clew_nl2sql/planner/plan \
+clew_nl2sql/planner/linear_model clew_nl2sql/planner/words
+clew_nl2sql/timezones clew_nl2sql/planner/catalog_cache clew_nl2sql/planner/query
+clew_nl2sql/planner/linking
+clew_nl2sql/planner/deciding
+clew_nl2sql/planner/building
+clew_nl2sql/planner/ranking
+clew_nl2sql/planner/judging
+clew_nl2sql/planner
+clew_nl2sql
 clew_nl2sql/command
 """
 LEVEL = {unit: level for level, line in enumerate(LAYERS.split("\n")) for unit in line.split()}
@@ -123,14 +132,11 @@ class Tree:
 def unit_of(module: str) -> str | None:
     """The unit that a module is in: ``clew.state.codec`` is in ``state``; None if it is not ours."""
     top, *rest = module.split(".")
-    if top == "clew_nl2sql":
-        return f"{top}/command" if module == COMMAND else top
-    if top != "clew":
+    if top not in ("clew", "clew_nl2sql"):
         return None
-    if not rest:
-        return "clew"
-    prefixes = ["/".join(rest[:length]) for length in range(len(rest), 0, -1)]
-    return next((prefix for prefix in prefixes if prefix in LEVEL), "/".join(rest))
+    parts = [top, *rest] if top != "clew" or not rest else rest
+    prefixes = ["/".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    return next((prefix for prefix in prefixes if prefix in LEVEL), "/".join(parts))
 
 
 def imports(
@@ -215,6 +221,8 @@ def test_the_application_uses_public_names_only() -> None:
             0,
         ),
         ("clew_nl2sql/pipeline.py", "from clew_nl2sql.command import ask", 1),
+        ("clew_nl2sql/planner/words/a.py", "from clew_nl2sql.planner.linking.joins import b", 1),
+        ("clew_nl2sql/planner/linking/a.py", "from clew_nl2sql.planner.words.tokens import b", 0),
         ("clew/cellar.py", "", 1),
     ],
 )

@@ -19,8 +19,8 @@ from sqlglot import exp
 
 from clew_nl2sql.errors import Nl2sqlError, QueryTimeoutError
 from clew_nl2sql.planner.catalog import Catalog, Column, Table, Value
-from clew_nl2sql.planner.literals import Literal, has_shape, is_telling, literals
-from clew_nl2sql.planner.tokens import tokenize
+from clew_nl2sql.planner.words.literals import Literal, has_shape, is_telling, literals
+from clew_nl2sql.planner.words.tokens import tokenize
 from clew_nl2sql.roles import plan_model
 from clew_nl2sql.schemas import PlanModel
 from clew_nl2sql.sources.protocol import Source

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from clew_nl2sql.planner import RulePlanner, catalog_from_sqlite
-from clew_nl2sql.planner.schema_index import SchemaIndex
+from clew_nl2sql.planner.linking.schema_index import SchemaIndex
 from nl2sql.tests.planner.museums import build
 
 

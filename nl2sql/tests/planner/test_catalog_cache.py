@@ -9,7 +9,7 @@ import pytest
 
 from clew_nl2sql import Pipeline
 from clew_nl2sql.planner import RulePlanner, catalog_from_sqlite
-from clew_nl2sql.planner.dry_run import SampleDatabase, sample_database
+from clew_nl2sql.planner.building.dry_run import SampleDatabase, sample_database
 from nl2sql.tests.planner.museums import build
 from tests.connections import watched_connections
 

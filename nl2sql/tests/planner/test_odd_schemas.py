@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew_nl2sql.planner import Catalog, RulePlanner, catalog_from_sqlite
-from clew_nl2sql.planner.joins import join_tree
-from clew_nl2sql.planner.schema_index import prepare
+from clew_nl2sql.planner.building.joins import join_tree
+from clew_nl2sql.planner.linking.schema_index import prepare
 from clew_nl2sql.sources import open_source
 
 _TABLES = """

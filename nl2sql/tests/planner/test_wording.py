@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clew_nl2sql.planner import Catalog, Column, RulePlanner, Table, catalog_from_sqlite
-from clew_nl2sql.planner.cues import find_amounts
-from clew_nl2sql.planner.tokens import tokenize
+from clew_nl2sql.planner.words.cues import find_amounts
+from clew_nl2sql.planner.words.tokens import tokenize
 from nl2sql.tests.planner.museums import build
 
 

@@ -19,8 +19,8 @@ import re
 from calendar import monthrange
 from datetime import date, timedelta
 
-from clew_nl2sql.planner.lexicon import MONTHS
-from clew_nl2sql.planner.tokens import NUMBER_WORDS
+from clew_nl2sql.planner.words.lexicon import MONTHS
+from clew_nl2sql.planner.words.tokens import NUMBER_WORDS
 
 Period = tuple[date, date]  # first and last day
 

@@ -19,11 +19,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from clew_nl2sql.planner.inflection import stem
-from clew_nl2sql.planner.lexicon import SYNONYMS
-from clew_nl2sql.planner.literals import literals
-from clew_nl2sql.planner.tokens import Token, tokenize
-from clew_nl2sql.planner.unread import silent_words
+from clew_nl2sql.planner.judging.unread import silent_words
+from clew_nl2sql.planner.words.inflection import stem
+from clew_nl2sql.planner.words.lexicon import SYNONYMS
+from clew_nl2sql.planner.words.literals import literals
+from clew_nl2sql.planner.words.tokens import Token, tokenize
 
 _WORDS = re.compile(r"[a-z]+|\d+", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -3,13 +3,12 @@
 `RulePlanner().plan(question, catalog)` returns a `Plan`. The same question and catalog give the same plan in
 every process. If the planner is not certain, it abstains and lists candidates.
 
-The steps, in the order of the modules: `tokens` and `inflection` split and normalize words; `schema_linking`,
-`value_linking`, `comment_linking` and `cues` find what they may mean in the `schema_index`; `parsed_question`
-holds the result; `decisions`, `value_decisions` and `cue_decisions` list the `acts` that each piece may stand
-for; `assignment_search` finds likely assignments; `assembly` builds queries from them; `features` describes
-whole queries; `dry_run` runs the best ones on sampled rows; `certainty` decides whether to answer, and
-`unsupported` lists what is never answered. `render` writes SQL with sqlglot, `joins` finds join paths,
-`linear_model` reads the learned weights.
+Each step is a folder, and imports only the ones before it: `words` splits and normalizes the question; `linking`
+finds what its words may mean in the schema, and holds the result (`parsed_question`); `deciding` lists the acts
+that each piece may stand for, and searches for likely assignments; `building` makes queries from them, writes SQL
+with sqlglot, and runs the best ones on sampled rows; `ranking` describes whole queries and decides whether to answer;
+`judging` drops candidates that contradict the question, and finds unread words and ambiguities. `candidates` and
+`rule_planner` put them together. `catalog` and `query` are the data, `linear_model` reads the learned weights.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from clew_nl2sql.planner.assembly import assemble
-from clew_nl2sql.planner.assignment_search import assignments
-from clew_nl2sql.planner.contradictions import contradicts
-from clew_nl2sql.planner.cue_decisions import decisions
-from clew_nl2sql.planner.features import CandidateFeatures, FeatureExtractor
+from clew_nl2sql.planner.building.assembly import assemble
+from clew_nl2sql.planner.deciding.assignment_search import assignments
+from clew_nl2sql.planner.deciding.cue_decisions import decisions
+from clew_nl2sql.planner.judging.contradictions import contradicts
+from clew_nl2sql.planner.judging.sense import makes_sense
 from clew_nl2sql.planner.linear_model import LinearModel
-from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.sense import makes_sense
+from clew_nl2sql.planner.ranking.features import CandidateFeatures, FeatureExtractor
 
 MOST = 64
 

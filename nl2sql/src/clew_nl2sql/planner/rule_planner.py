@@ -15,28 +15,28 @@ from typing import NamedTuple
 import msgspec
 from sqlglot import exp
 
-from clew_nl2sql.planner.acts import Consumed, Ignore, SelectColumn, SelectFullName, TableAct
-from clew_nl2sql.planner.asked_for import merges_namesakes
-from clew_nl2sql.planner.assumptions import assumptions
+from clew_nl2sql.planner.building.dry_run import DryRunResult, sample_database, sample_sql
+from clew_nl2sql.planner.building.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.planner.certainty import (
+from clew_nl2sql.planner.deciding.acts import Consumed, Ignore, SelectColumn, SelectFullName, TableAct
+from clew_nl2sql.planner.judging.asked_for import merges_namesakes
+from clew_nl2sql.planner.judging.assumptions import assumptions
+from clew_nl2sql.planner.judging.contradictions import EACH
+from clew_nl2sql.planner.judging.unread import unread, unread_features
+from clew_nl2sql.planner.judging.unsupported import CEILING, is_unsupported
+from clew_nl2sql.planner.linear_model import LinearModel, shipped
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
+from clew_nl2sql.planner.query import Query
+from clew_nl2sql.planner.ranking.certainty import (
     Facts,
     chance,
     is_ordered,
     of_candidate,
     of_field,
 )
-from clew_nl2sql.planner.contradictions import EACH
-from clew_nl2sql.planner.dry_run import DryRunResult, sample_database, sample_sql
-from clew_nl2sql.planner.features import CandidateFeatures, outcome_features
-from clew_nl2sql.planner.linear_model import LinearModel, shipped
-from clew_nl2sql.planner.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
-from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
-from clew_nl2sql.planner.unread import unread, unread_features
-from clew_nl2sql.planner.unsupported import CEILING, is_unsupported
+from clew_nl2sql.planner.ranking.features import CandidateFeatures, outcome_features
 
 REHEARSED = 16
 SHOWN = 5

@@ -1,0 +1,308 @@
+"""Questions with several readings, of which the best query is only one. They are never answered, but asked back.
+
+- "Which flats cost less than 600?" is not about the costs of repairs that the question does not name.
+- "Which trainers are not boxers?": those without a specialty may count or not.
+- "Who has a birthday today?" is about any year.
+- "Which client has the highest budget?" may mean one project or all of them.
+- "Who paid the most?" and "the biggest order" may mean a sum or a number of rows.
+- "More than 5 tons" is no number of kilograms.
+- "How many people?" means a table of people.
+- The date of a driver's shipments is the date of one of many, and so is a flat with the most rooms, if many have five.
+- "The biggest order" is not the one with the highest key, and "owner 12" is not one with a cat of 12 kg.
+- "Is the studio open?" asks for yes or no.
+"""
+
+from __future__ import annotations
+
+from clew_nl2sql.planner.deciding.acts import Filter, RankByCount, SumValues
+from clew_nl2sql.planner.judging.unread import tables_in_use
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
+from clew_nl2sql.planner.linking.schema_index import MANY, SchemaIndex
+from clew_nl2sql.planner.query import Query
+from clew_nl2sql.planner.ranking.features import CandidateFeatures
+from clew_nl2sql.planner.words.inflection import lemma, parts, stem
+from clew_nl2sql.planner.words.lexicon import DEGREES, IDENTIFIERS, word_set
+
+_BE = word_set("is are was were be been being have has had do does did not")
+_YES_NO = word_set("is are was were does do did has have had can will")
+_BIRTHS = word_set("birth born dob birthdate birthday")
+_PEOPLE = word_set("birth birthdate birthday gender sex surname first last")
+_MEASURES = (
+    "mg g gram kg kilogram ton tonne lb pound",
+    "mm cm m meter metre km kilometer kilometre mile foot feet inch",
+    "sec second min minute hour day week month year",
+    "ml l liter litre",
+)
+_SAME = {
+    "gram": "g", "kilogram": "kg", "tonne": "ton", "pound": "lb", "meter": "m", "metre": "m", "kilometer": "km",
+    "kilometre": "km", "feet": "foot", "second": "sec", "minute": "min", "liter": "l", "litre": "l",
+    "mins": "min", "hrs": "hour", "hr": "hour", "secs": "sec", "lbs": "lb", "kgs": "kg", "kms": "km",
+}  # fmt: skip
+_UNITS = {_SAME.get(unit, unit): family for family, units in enumerate(_MEASURES) for unit in units.split()}
+
+
+def is_ambiguous(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the best candidate is one of several readings, and nothing says that it is meant."""
+    return (
+        _measures_strange_table(parsed, best)
+        or _leaves_out_missing(parsed, best.query)
+        or _asks_for_birthday(parsed, best.query)
+        or _compares_kinds(parsed, best.query)
+        or _counts_for_most(parsed, best)
+        or _compares_units(parsed, best)
+        or _divides_by_unit(parsed)
+        or _counts_no_people(parsed, best.query)
+        or _shows_any_row(best.query, parsed.schema)
+        or _ranks_keys(parsed, best.query)
+        or _ranks_ties(parsed, best.query)
+        or _ranks_one_of_many(parsed, best)
+        or _compares_keys(parsed, best.query)
+        or _numbers_something_else(parsed, best)
+        or _adds_up_something_else(parsed, best)
+        or parsed.word(0) in _YES_NO
+    )
+
+
+def _measures_strange_table(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the verb of "which flats cost" or "bookings were cancelled" is a column of a table that
+    the question does not name.
+    """
+    columns, tables = parsed.schema.columns, parsed.schema.tables
+    named = {t for _, t in parsed.table_mentions}
+    for _, option in best.assignment.choices:
+        if not isinstance(option.act, Filter) or columns[option.act.column].table in named:
+            continue
+        table = tables[columns[option.act.column].table]
+        for use in option.uses:
+            if not use.startswith("m"):
+                continue
+            number = int(use[1:])
+            verb = parsed.mentions[number]
+            before = parsed.mentions[number - 1] if number else None
+            if before is None or before.best().column is not None:
+                continue
+            between = parsed.low[before.end : verb.start]
+            stems = {stem(word) for word in table.words}
+            if all(word in _BE for word in between) and stem(parsed.low[verb.start]) not in stems:
+                return True
+    return False
+
+
+def _leaves_out_missing(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "not boxing" leaves out the rows without a value."""
+    columns = parsed.schema.columns
+    return any(
+        c.op in ("!=", "not in")
+        and not isinstance(c.value, Query)
+        and c.item.column is not None
+        and columns[c.item.column].nulls
+        for c in query.where
+    )
+
+
+def _asks_for_birthday(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether a birthday is compared with a date of one year."""
+    if not {"birthday", "birthdays", "anniversary"} & set(parsed.low):
+        return False
+    columns = parsed.schema.columns
+    return any(
+        c.item.column is not None
+        and columns[c.item.column].kind == "date"
+        and not _BIRTHS.isdisjoint(columns[c.item.column].words)
+        for c in query.where
+    )
+
+
+def _compares_kinds(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether one row decides for its kind: "Which trade is the most expensive?" by a single repair."""
+    if query.limit is None or query.group or not query.order or len(query.select) != 1:
+        return False
+    if query.select[0].column is None:
+        return False
+    column, (measure, _) = parsed.schema.columns[query.select[0].column], query.order[0]
+    asked, table = head(parsed), parsed.schema.tables[column.table]
+    if asked is None or measure.agg or not any(t.column == column.id for t in asked.targets):
+        return False
+    if column.identifies or column.unique or column.id == table.display:
+        return False
+    different = column.source.n_distinct
+    repeats = bool(different and table.rows and different * 2 <= table.rows)
+    return repeats or parsed.word(asked.end) in ("is", "are", "was", "were")
+
+
+def _counts_for_most(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether rows are counted for "who paid the most" or "the biggest order", which may be a sum."""
+    for decision, option in best.assignment.choices:
+        if decision.kind != "super" or not isinstance(option.act, RankByCount):
+            continue
+        cue = parsed.cues[int(decision.key[1:])]
+        if cue.degree in DEGREES and not any(use.startswith("c") for use in option.uses):
+            return cue.degree not in ("popular",)
+        after = parsed.tokens[decision.end] if decision.end < len(parsed.tokens) else None
+        bare = (
+            after is None or after.kind in ("punct", "date") or after.low in ("in", "on", "during", "between")
+        )
+        counted = tables_in_use(best.query, parsed.schema)
+        if (
+            bare
+            and parsed.word(decision.start - 1) == "the"
+            and any(_is_measured(parsed, t) for t in counted)
+        ):
+            return True
+    return False
+
+
+def _is_measured(parsed: ParsedQuestion, table: int) -> bool:
+    columns = [parsed.schema.columns[c] for c in parsed.schema.tables[table].columns]
+    return any(c.kind == "number" and not (c.is_key or c.is_ref) for c in columns)
+
+
+def _unit(word: str) -> str:
+    single = lemma(word)
+    unit = _SAME.get(word, _SAME.get(single, single))
+    return unit if unit in _UNITS else ""
+
+
+def _compares_units(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether a number has another unit than its column: tons, and `weight_kg`."""
+    for decision, option in best.assignment.choices:
+        if decision.kind != "amount" or not isinstance(option.act, Filter):
+            continue
+        said = _unit(parsed.word(decision.end))
+        column = parsed.schema.columns[option.act.column]
+        own = [unit for part in parts(column.name) if (unit := _unit(part))]
+        if said and own and column.kind == "number" and said not in own:
+            return True
+        is_unit = any(
+            f"m{n}" in option.uses for n, m in enumerate(parsed.mentions) if m.start == decision.end
+        )
+        if said and is_unit and _unit(column.words[-1]) != said:  # "2 hours" is not about an hourly rate
+            return True
+    return False
+
+
+def _divides_by_unit(parsed: ParsedQuestion) -> bool:
+    """Return whether the question asks for "the cost per kg", and a column holds the weight in kg."""
+    for at, word in enumerate(parsed.low):
+        said = _unit(parsed.word(at + 1)) if word == "per" else ""
+        for column in parsed.schema.columns if said else ():
+            if column.kind == "number" and _unit(parts(column.name)[-1]) == said:
+                return True
+    return False
+
+
+def _counts_no_people(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "how many people" counts rows that are no people, while another table has people."""
+    if any(item.agg == "sum" for item in query.select):
+        return False
+    if parsed.low[:2] != ["how", "many"] or parsed.word(2) not in ("people", "persons", "individuals"):
+        return False
+    tables, columns = parsed.schema.tables, parsed.schema.columns
+    people = {t.id for t in tables if any(not _PEOPLE.isdisjoint(columns[c].words) for c in t.columns)}
+    return bool(people) and people.isdisjoint(tables_in_use(query, parsed.schema))
+
+
+def _shows_any_row(query: Query, schema: SchemaIndex) -> bool:
+    """Return whether a column is shown that differs within a group, or the groups are those of a measure."""
+    columns = schema.columns
+    if any(any(isinstance(v, float) and v % 1 for v in columns[c].source.values) for c in query.group):
+        return True
+    shown = [columns[i.column] for i in query.select if i.column is not None and not i.agg]
+    if not query.group or all(column.id in query.group for column in shown):
+        return False
+    known = {
+        columns[c].table
+        for c in query.group
+        if columns[c].identifies or columns[c].unique or schema.tables[columns[c].table].display == c
+    }
+    known |= {columns[b].table for a, b in schema.edges if a in query.group}
+    while more := {columns[b].table for a, b in schema.edges if columns[a].table in known} - known:
+        known |= more
+    return any(column.id not in query.group and column.table not in known for column in shown)
+
+
+def _ranks_keys(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "the biggest order" is the one with the highest key."""
+    items = [i for i in query.select if i.agg in ("max", "min")]
+    items += [i for i, _ in query.order if query.limit is not None and not i.agg]
+    keys = [parsed.schema.columns[i.column] for i in items if i.column is not None]
+    return any(c.is_key or c.is_ref for c in keys) and IDENTIFIERS.isdisjoint(parsed.low)
+
+
+def _ranks_ties(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether one row is the answer, and many rows surely have the same value: a rating from 1 to 5."""
+    if query.limit is None or query.group or not query.order or query.order[0][0].column is None:
+        return False
+    column = parsed.schema.columns[query.order[0][0].column]
+    rows, different = parsed.schema.tables[column.table].rows, column.source.n_distinct
+    shows_it = all(item.column == column.id for item in query.select)
+    return bool(rows and different and rows >= MANY and different * 10 <= rows) and not shows_it
+
+
+def _ranks_one_of_many(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "the owner with the highest unpaid invoices" is the one with the highest single invoice."""
+    query, columns = best.query, parsed.schema.columns
+    if (
+        query.limit is None
+        or query.group
+        or not query.order
+        or query.order[0][0].column is None
+        or query.select[0].column is None
+    ):
+        return False
+    measure, shown = columns[query.order[0][0].column], columns[query.select[0].column]
+    if measure.table == shown.table:
+        return False
+    after = [c.end for c in parsed.cues if c.kind == "super"]
+    said = [m for m in parsed.mentions if any(0 <= m.start - end <= 2 for end in after)]
+    lasts = [parsed.tokens[m.end - 1] for m in said if any(t.table == measure.table for t in m.targets)]
+    return any(token.low != token.lemma for token in lasts)
+
+
+def _compares_keys(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "riders under 25" are those with a key below 25."""
+    columns = parsed.schema.columns
+    compared = [
+        columns[c.item.column]
+        for c in query.where
+        if c.item.column is not None and not c.item.agg and c.op in (">", "<", ">=", "<=", "between")
+    ]
+    named = {m.best().column for m in parsed.mentions}
+    return IDENTIFIERS.isdisjoint(parsed.low) and any(
+        (c.is_key or c.is_ref) and c.id not in named for c in compared
+    )
+
+
+def _numbers_something_else(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "owner 12" is read as something that is 12, and does not number the owners."""
+    columns = parsed.schema.columns
+    for decision, option in best.assignment.choices:
+        if decision.kind != "amount" or not isinstance(option.act, Filter) or option.act.op != "=":
+            continue
+        for mention in parsed.mentions:
+            target, token = mention.best(), parsed.tokens[mention.end - 1]
+            is_one = target.column is None and target.coverage == 1 and token.low == token.lemma
+            if mention.end != decision.start or not is_one:
+                continue
+            column = columns[option.act.column]
+            numbers = column.is_key or column.is_ref or column.unique or column.identifies
+            named = not IDENTIFIERS.isdisjoint(column.words)
+            refers = any(a == column.id and columns[b].table == target.table for a, b in parsed.schema.edges)
+            if not (refers or (column.table == target.table and (numbers or named))):
+                return True
+    return False
+
+
+def _adds_up_something_else(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "how many hours" adds up a rate per hour."""
+    for _, option in best.assignment.choices:
+        if not isinstance(option.act, SumValues):
+            continue
+        for use in option.uses:
+            mention = parsed.mentions[int(use[1:])] if use.startswith("m") else None
+            targets = [t for t in mention.targets if t.column == option.act.column] if mention else []
+            weak = any(t.coverage < 1 or t.way not in ("exact", "synonym") for t in targets)
+            noun = parsed.tokens[mention.end - 1].lemma if mention else ""
+            if weak and parsed.schema.columns[option.act.column].words[-1] != noun:
+                return True
+    return False

@@ -1,0 +1,287 @@
+"""Queries that contradict the words of their question. They are not candidates.
+
+- "How many repairs cost more than 1000?" compares the costs, so it does not add them up, and it has no groups.
+- "Which shipments weigh more than 50 kg?" asks for shipments, not for weights.
+- "What is the highest salary?" asks for a salary, not for its owner.
+- "Customers with their phone" asks for the phone, not for an order of customers.
+- "The cheapest product in each category" is more than one product.
+- "The most fuel" is a quantity, not a number of rows.
+- "The highest donation" and "appointments in 2024" are about their own amounts and dates, not those of another table.
+- "Hired in 2020" is about the day of hiring, and "each year" is not each day.
+- "The town with most flats" has them in all its buildings, and "which tenants" have names.
+- Two animals with one name are two animals.
+- "Which owners have no animals?" denies once: the query does not exclude rows that lack something.
+"""
+
+from __future__ import annotations
+
+from clew_nl2sql.planner.building.render import needed_tables
+from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter, RankByCount
+from clew_nl2sql.planner.deciding.assignment_search import Assignment
+from clew_nl2sql.planner.judging.asked_for import shows_something_else
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn
+from clew_nl2sql.planner.linking.schema_linking import Mention
+from clew_nl2sql.planner.query import Query
+from clew_nl2sql.planner.words.cues import Cue
+from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, UNITS, word_set
+
+EACH = word_set("each every per")
+_GROUPS = EACH | word_set("by group grouped different distinct respective respectively for")
+_SORTS = word_set("""
+    order ordered ordering sort sorted sorting arrange arranged rank ranked ranking alphabetical alphabetically
+    alphabetic lexicographical lexicographically ascending descending increasing decreasing asc desc by from reverse
+    chronological chronologically
+""")
+_SPANS = word_set("year month week quarter weekday hour years months")
+_WHEN = word_set("in on at before after since between during from until or by the year")
+_RANGES = (">", "<", ">=", "<=", "between")
+
+
+def contradicts(parsed: ParsedQuestion, query: Query, assignment: Assignment) -> bool:
+    """Return whether the words of a question exclude a query."""
+    return (
+        _counts_what_it_compares(parsed, assignment)
+        or _groups_unasked(parsed, query)
+        or _shows_no_entity(parsed, query)
+        or _hides_measure(parsed, query)
+        or _sorts_unasked(parsed, query)
+        or _ranks_once(parsed, query)
+        or _counts_quantity(parsed, assignment)
+        or _denies_twice(parsed, query)
+        or _ranks_by_strange_table(parsed, query)
+        or _dates_strange_table(parsed, query)
+        or _dates_another_event(parsed, assignment)
+        or _groups_by_days(parsed, query)
+        or _loses_namesakes(parsed, query)
+        or _splits_kinds(parsed, query)
+        or shows_something_else(parsed, query)
+    )
+
+
+def _counts_what_it_compares(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether one column is both counted or added up, and compared, by one mention or with its unit."""
+    compared: set[tuple[str, int]] = set()
+    counted: set[tuple[str, int]] = set()
+    for decision, option in assignment.choices:
+        uses = [(use, column) for use in option.uses for column in option.act.columns]
+        if decision.kind == "amount":
+            compared.update(uses)
+            if parsed.word(decision.end) in UNITS:
+                compared.update(("unit", column) for column in option.act.columns)
+        elif decision.kind == "count":
+            counted.update(uses)
+            counted.update(("unit", column) for column in option.act.columns)
+    return bool(compared & counted)
+
+
+def _groups_unasked(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether a count is grouped, and the question names no groups."""
+    counts = any(item.agg for item in query.select)
+    if not counts or not query.group or not _GROUPS.isdisjoint(parsed.low):
+        return False
+    ranges = {c.item.column for c in query.where if c.op in _RANGES}
+    ranges_said = {at for a in parsed.amounts for at in range(a.cue_start, a.end)}  # "between 1 and 5"
+    several = any(word == "and" and at not in ranges_said for at, word in enumerate(parsed.low))
+    how_many = parsed.low[:2] == ["how", "many"] and len(parsed.cues) == 1 and not several
+    return how_many or not ranges.isdisjoint(query.group)
+
+
+def _shows_no_entity(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "which shipments" is answered only with dates and measures of theirs.
+
+    "Which employee salaries" are salaries; in "which driver delivered" the second word is a verb.
+    """
+    if any(item.agg or item.column is None for item in query.select):
+        return False
+    asked = head(parsed)
+    if asked is None or asked.best().column is not None or asked.best().coverage < 1:
+        return _asks_for_value(parsed) and all(
+            _is_measure(parsed.schema.columns[item.column or 0]) for item in query.select
+        )
+    ranges = {c.item.column for c in query.where if c.op in _RANGES}
+    if all(item.column in ranges for item in query.select):
+        return True
+    shown = [parsed.schema.columns[item.column] for item in query.select if item.column is not None]
+    if parsed.word(0) == "which" and not any(_is_about(parsed, column, asked) for column in shown):
+        return True
+    display = parsed.schema.tables[asked.best().table].display
+    has_name = display is not None and parsed.schema.columns[display].core[-1:] in (("name",), ("title",))
+    if has_name and IDENTIFIERS.isdisjoint(parsed.low) and all(column.is_ref for column in shown):
+        return True
+    said = any(m.start == asked.end and not parsed.low[m.start].endswith("ed") for m in parsed.mentions)
+    return parsed.word(0) == "which" and not said and all(_is_measure(column) for column in shown)
+
+
+def _asks_for_value(parsed: ParsedQuestion) -> bool:
+    """Return whether the question asks for entities by their kind: "which dogs are"."""
+    return parsed.word(0) == "which" and any(
+        v.start == 1 and parsed.word(v.end) in ("is", "are", "was", "were", "have", "had")
+        for v in parsed.values
+    )
+
+
+def _is_about(parsed: ParsedQuestion, column: SchemaColumn, asked: Mention) -> bool:
+    """Return whether a column is one of a table that a mention may name, or a reference to it."""
+    columns = parsed.schema.columns
+    near = [t for t in asked.targets if t.quality >= asked.best().quality - 0.2]
+    tables = {t.table for t in near if t.column is None or not columns[t.column].is_ref}
+    refers = any(a == column.id and columns[b].table in tables for a, b in parsed.schema.edges)
+    return column.table in tables or refers
+
+
+def _is_measure(column: SchemaColumn) -> bool:
+    return column.kind in ("number", "date", "boolean") and not (column.is_key or column.is_ref)
+
+
+def _hides_measure(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "what is the highest salary" is answered without a salary."""
+    if parsed.word(0) not in ("what", "whats") or parsed.word(2) != "the":
+        return False
+    asked = next((m for c in parsed.cues if (m := _superlative_of(parsed, c)) and c.start == 3), None)
+    if asked is None or any(
+        t.column is None for t in asked.targets if t.quality >= asked.best().quality - 0.2
+    ):
+        return False
+    shown = {item.column for item in query.select}
+    return all(target.column not in shown for target in asked.targets)
+
+
+def _superlative_of(parsed: ParsedQuestion, cue: Cue) -> Mention | None:
+    """Return the mention right after a superlative."""
+    if cue.kind != "super":
+        return None
+    return next((m for m in parsed.mentions if m.start == cue.end), None)
+
+
+def _sorts_unasked(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether all rows are sorted by a column, and no word asks for an order."""
+    return bool(query.order) and query.limit is None and not parsed.cues and _SORTS.isdisjoint(parsed.low)
+
+
+def _ranks_once(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether a single row answers a superlative for each of several things."""
+    if query.limit != 1:
+        return False
+    named = {at for m in parsed.mentions for at in range(m.start, m.end)}
+    cues = [c for c in parsed.cues if c.kind == "super"]
+    return any(
+        word in EACH and at not in named and any(c.end <= at for c in cues)
+        for at, word in enumerate(parsed.low)
+    )
+
+
+def _counts_quantity(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether rows are counted for "the most fuel": one word, not in the plural, of a longer name."""
+    for decision, option in assignment.choices:
+        if decision.kind != "super" or not isinstance(option.act, RankByCount):
+            continue
+        for mention in parsed.mentions:
+            last = parsed.tokens[mention.end - 1]
+            is_plural = last.low != last.lemma or last.low.endswith("s")
+            counted = [
+                t.coverage for t in mention.targets if t.column is None and t.table == option.act.table
+            ]
+            coverage = counted[0] if counted else mention.best().coverage
+            if mention.start == decision.end and not is_plural and coverage < 1:
+                return True
+    return False
+
+
+def _denies_twice(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether a query excludes rows that lack a value, for a question with a single negation."""
+    inner = [c.value for c in query.where if c.op == "not in" and isinstance(c.value, Query)]
+    if query.compound is not None and query.compound[0] == "except":
+        inner.append(query.compound[1])
+    lacks = any(c.op == "is" for one in inner for c in one.where)
+    return lacks and len(parsed.denials) < 2
+
+
+def _ranks_by_strange_table(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "the highest donation" is one of a person with an expensive booking."""
+    if query.limit is None or query.group or query.order[0][0].agg or query.order[0][0].column is None:
+        return False
+    table = parsed.schema.columns[query.order[0][0].column].table
+    shown = {parsed.schema.columns[i.column].table for i in query.select if i.column is not None}
+    return table not in shown and table not in _named_tables(parsed)
+
+
+def _dates_strange_table(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "the most appointments in 2024" are those with an invoice of 2024."""
+    columns = parsed.schema.columns
+    dated = [columns[c.item.column] for c in query.where if c.item.column is not None and c.op != "is"]
+    named = _named_tables(parsed)
+    strange = any(column.kind == "date" and column.table not in named for column in dated)
+    return strange and any(c.kind == "date" and c.table in named for c in columns)
+
+
+def _dates_another_event(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether "hired in 2020" is about the date of another event."""
+    columns = parsed.schema.columns
+    for decision, option in assignment.choices:
+        if decision.kind != "amount" or not isinstance(option.act, Filter | ExcludeRows):
+            continue
+        start = min(decision.start, parsed.amounts[int(decision.key[1:])].cue_start)
+        for mention in parsed.mentions:
+            between = parsed.low[mention.end : start]
+            if mention.end > start or len(between) > 3 or not all(word in _WHEN for word in between):
+                continue
+            near = [t.column for t in mention.targets if t.quality >= mention.best().quality - 0.1]
+            events = {c for c in near if c is not None and columns[c].kind == "date"}
+            if events and option.act.column not in events and columns[option.act.column].kind == "date":
+                return True
+    return False
+
+
+def _groups_by_days(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "each year" or "per month" has a group for every day."""
+    spans = [parsed.word(at + 1) for at, word in enumerate(parsed.low) if word in EACH or word == "by"]
+    dates = any(parsed.schema.columns[column].kind == "date" for column in query.group)
+    return dates and any(word in _SPANS for word in spans)
+
+
+def _loses_namesakes(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether rows of two entities with one name are counted together."""
+    schema = parsed.schema
+    counts = any(i.agg for i, _ in query.order) or bool(query.having)
+    if not counts or len(query.group) != 1 or len(needed_tables(query, schema)) < 2:
+        return False
+    column = schema.columns[query.group[0]]
+    table = schema.tables[column.table]
+    repeats = column.source.n_distinct is not None and table.rows and column.source.n_distinct < table.rows
+    named = any(t.column is None and t.table == table.id for m in parsed.mentions for t in m.targets[:1])
+    return bool(repeats) and named and column.id == table.display and table.key != column.id
+
+
+def _splits_kinds(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "the town with most flats" is the town of the building with most flats."""
+    asked = head(parsed)
+    if asked is None or len(query.group) != 1 or not (query.order or query.having):
+        return False
+    group = parsed.schema.columns[query.group[0]]
+    table = parsed.schema.tables[group.table]
+    said = {t.column for t in asked.targets} & {item.column for item in query.select}
+    kinds = [c for c in said if c is not None and parsed.schema.columns[c].table == table.id]
+    return group.id == table.key and any(
+        (c != table.display or _repeats(parsed, c)) and not _tells(parsed, c) for c in kinds
+    )
+
+
+def _repeats(parsed: ParsedQuestion, column: int) -> bool:
+    """Return whether a column has each of its values many times, so that it does not name one row."""
+    entry = parsed.schema.columns[column]
+    rows, different = parsed.schema.tables[entry.table].rows, entry.source.n_distinct
+    return bool(rows and different and different * 10 <= rows)
+
+
+def _tells(parsed: ParsedQuestion, column: int) -> bool:
+    entry = parsed.schema.columns[column]
+    return entry.unique or entry.identifies or entry.is_key
+
+
+def _named_tables(parsed: ParsedQuestion) -> set[int]:
+    """Return the tables that a mention or a value may belong to; a reference names another table."""
+    columns = parsed.schema.columns
+    targets = [t for m in parsed.mentions for t in m.targets if t.quality >= m.best().quality - 0.2]
+    named = {t.table for t in targets if t.column is None or not columns[t.column].is_ref}
+    return named | {columns[h.column].table for v in parsed.values for h in v.holders}

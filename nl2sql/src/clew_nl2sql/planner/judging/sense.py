@@ -1,0 +1,104 @@
+"""Queries that no question asks for, in any words. They are not candidates.
+
+- The sum or average of a key, of a reference or of a date.
+- A number, a flag or a word compared with a date.
+- A month of any year: "in April" has two readings.
+- The order of a single row, such as a count without groups.
+- Groups of one row: by a column that identifies the rows of the only table, or by the key of a table whose rows the
+  join does not repeat.
+- Only values that the question names: the number of "invoice 0020123".
+- Groups of more rows than any table has.
+- A column that is missing, and has a value at the same time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clew_nl2sql.planner.building.joins import multiplies
+from clew_nl2sql.planner.building.render import needed_tables, tree_of
+from clew_nl2sql.planner.linking.schema_index import SchemaIndex
+from clew_nl2sql.planner.query import Condition, Query, SelectItem
+
+_MONTH = re.compile(r"%-\d\d-%")
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+
+
+def makes_sense(query: Query, schema: SchemaIndex) -> bool:
+    """Return whether somebody could ask for a query."""
+    items = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
+    return not (
+        any(_adds_up_keys(item, schema) for item in items)
+        or any(_compares_with_date(condition, schema) for condition in query.where)
+        or any(_is_month_of_any_year(condition) for condition in query.where)
+        or _sorts_single_row(query)
+        or _groups_single_rows(query, schema)
+        or _repeats_question(query)
+        or _counts_beyond_rows(query, schema)
+        or _is_missing_and_known(query)
+    )
+
+
+def _adds_up_keys(item: SelectItem, schema: SchemaIndex) -> bool:
+    if item.agg not in ("sum", "avg") or item.column is None:
+        return False
+    column = schema.columns[item.column]
+    return column.is_key or column.is_ref or column.kind == "date"
+
+
+def _compares_with_date(condition: Condition, schema: SchemaIndex) -> bool:
+    if condition.item.column is None or condition.item.agg:
+        return False
+    column = schema.columns[condition.item.column]
+    texts = [value for value in column.source.values if isinstance(value, str)]
+    holds_dates = column.kind == "date" or (
+        column.kind == "text" and (not texts or any(value[:4].isdigit() for value in texts))
+    )
+    given = condition.value if type(condition.value) is tuple else (condition.value,)
+    return not holds_dates and any(isinstance(one, str) and _DATE.match(one) for one in given)
+
+
+def _is_month_of_any_year(condition: Condition) -> bool:
+    return condition.op == "like" and bool(_MONTH.fullmatch(str(condition.value)))
+
+
+def _sorts_single_row(query: Query) -> bool:
+    return bool(query.order) and not query.group and all(item.agg for item in query.select)
+
+
+def _groups_single_rows(query: Query, schema: SchemaIndex) -> bool:
+    groups = [schema.columns[column] for column in query.group]
+    if not any(column.identifies for column in groups):
+        return False
+    if len(needed_tables(query, schema)) == 1:
+        return True
+    counts = any(item.agg == "count" for item, _ in query.order) or any(c.item.agg for c in query.having)
+    tree = tree_of(query, schema) if counts and len(groups) == 1 else None
+    key = groups[0].id == schema.tables[groups[0].table].key
+    return key and tree is not None and not multiplies(schema, tree, groups[0].table)
+
+
+def _repeats_question(query: Query) -> bool:
+    given = {c.item.column for c in query.where if c.op == "=" and isinstance(c.value, str) and not c.either}
+    return not query.compound and all(item.column in given and not item.agg for item in query.select)
+
+
+def _counts_beyond_rows(query: Query, schema: SchemaIndex) -> bool:
+    """Return whether groups must have more rows than there are."""
+    rows = [schema.tables[table].rows for table in needed_tables(query, schema)] if query.having else []
+    most = max((count for count in rows if count is not None), default=None)
+    return most is not None and any(
+        c.item.agg == "count" and c.op in (">", ">=") and isinstance(c.value, int) and c.value > most
+        for c in query.having
+    )
+
+
+def _is_missing_and_known(query: Query) -> bool:
+    """Return whether a column must be NULL and something else, in one row or in two rows of an intersection."""
+    together = [*query.where]
+    if query.compound is not None and query.compound[0] == "intersect":
+        together += query.compound[1].where
+    missing = {c.item for c in together if c.op == "is"}
+    return not any(c.either for c in together) and any(
+        c.item in missing and c.op != "is" and not isinstance(c.value, Query) for c in together
+    )

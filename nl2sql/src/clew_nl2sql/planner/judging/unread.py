@@ -1,0 +1,249 @@
+"""Find the words of a question that its query does not read.
+
+A token is *read* if a chosen part of the query covers its position, if it is a word of a table or column that
+the query uses, or a synonym of one, or if it is a unit after a number. Fillers, presentation words and light
+verbs need no part of the query. They are closed lists in `silent_words.txt`. Every other word, number, date
+or quoted string is *unread*.
+
+An answer with an unread word may be an answer to another question, so it is never complete.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+
+from clew_nl2sql.planner.building.render import needed_tables
+from clew_nl2sql.planner.deciding.acts import Filter, Ignore
+from clew_nl2sql.planner.linking.parsed_question import NEGATIONS, ParsedQuestion
+from clew_nl2sql.planner.linking.predicates import flag_words
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
+from clew_nl2sql.planner.query import Query, Scalar, columns_of
+from clew_nl2sql.planner.ranking.expectations import abilities
+from clew_nl2sql.planner.ranking.features import CandidateFeatures
+from clew_nl2sql.planner.words.cues import comparative
+from clew_nl2sql.planner.words.inflection import parts, stem
+from clew_nl2sql.planner.words.lexicon import SYNONYMS
+
+_ADDED = ("total", "amount", "overall", "altogether", "combined")
+_WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
+_NOW = ("currently", "now", "current")
+_BE = ("is", "are", "was", "were", "be", "been", "being")
+_ADVERBS = ("not", "already", "still", "fully", "currently", "ever", "never", "yet", "completely")
+_TIME_WORDS = ("year", "date", "time", "day", "month")
+# Words that continue an earlier question, which the planner does not know.
+_BACK = (
+    ("of", "them"),
+    ("of", "those"),
+    ("of", "these"),
+    ("among", "them"),
+    ("what", "about"),
+    ("how", "about"),
+)
+
+
+@lru_cache(maxsize=1)
+def silent_words() -> dict[str, frozenset[str]]:
+    """Return the closed lists, by name."""
+    text = resources.files(__package__).joinpath("silent_words.txt").read_text("utf-8")
+    lists: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        name, _, words = line.partition(" ")
+        if name != "#":
+            lists.setdefault(name, set()).update(words.split())
+    lists["silent"] = lists["filler"] | lists["presentation"] | lists["light"]
+    return {name: frozenset(words) for name, words in lists.items()}
+
+
+def unread(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
+    """Return the unread words, in the order of the question."""
+    return [parsed.tokens[at].text for at in unread_positions(parsed, best)]
+
+
+def unread_features(parsed: ParsedQuestion, candidate: CandidateFeatures) -> list[tuple[str, float]]:
+    """Return features for the ranking and the certainty: a query that reads more of the question is likelier."""
+    count = len(unread_positions(parsed, candidate))
+    return [(f"unread={min(count, 3)}", 1.0), ("unread", float(count))]
+
+
+def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[int]:
+    """Return the positions of unread tokens."""
+    lists = silent_words()
+    silent = lists["silent"]
+    covered = _covered(parsed, best)
+    named = _stems_in_use(parsed, best.query)
+    denied, compares = _denies(best.query), "compared" in abilities(best.query)
+    does, states = _functions(best.query), _has_state(parsed, best.query)
+    found = []
+    for at, token in enumerate(parsed.tokens):
+        if at in covered or token.kind == "punct" or (at == 0 and token.low == "name"):
+            continue
+        if token.kind == "word":
+            if _is_named(token.low, named):
+                continue
+            is_silent = token.low in silent or token.lemma in silent
+            if is_silent and not _is_state(parsed, at) and not _is_asked_for(parsed, at):
+                continue
+            if token.low in _NOW and states:
+                continue
+            if token.low in NEGATIONS and denied:
+                continue
+            if compares and comparative(parsed.low, at):
+                continue
+            if (
+                token.low in ("under", "over")
+                and parsed.tokens[min(at + 1, len(parsed.tokens) - 1)].kind == "word"
+            ):
+                continue
+            if parsed.word(at - 1) == "as" and parsed.word(at + 1) == "as":  # "as well as"
+                continue
+            if token.lemma == "address" and parsed.word(at - 1) in ("email", "mail", "e-mail", "web", "ip"):
+                continue
+            if token.lemma in _ADDED and does & {"sum", "count"}:
+                continue
+            if token.lemma in lists["pattern"] and "like" in does:
+                continue
+            if _dates_a_condition(parsed, best, at):
+                continue
+            if token.low in lists["unit"] and at and parsed.tokens[at - 1].value is not None:
+                continue
+        found.append(at)
+    return sorted({*found, *_backward(parsed)})
+
+
+def _is_state(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether a word is what the question says about its subject: "are full", "were processed"."""
+    lists = silent_words()
+    word, after = parsed.tokens[at], parsed.word(at + 1)
+    if word.low in lists["filler"] or word.lemma in lists["filler"] or word.low in lists["existing"]:
+        return False
+    before = parsed.word(at - 1) if parsed.word(at - 1) not in _ADVERBS else parsed.word(at - 2)
+    return before in _BE and after in ("", "?", ".", "!", ",", "and", "or", "but")
+
+
+def _is_asked_for(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether a word that is often a verb is the noun of "how many works" or "which plays"."""
+    asked = parsed.low[:2] == ["how", "many"] and at == 2
+    return (
+        asked
+        and parsed.tokens[at].low != parsed.tokens[at].lemma
+        and parsed.tokens[at].low in silent_words()["light"]
+    )
+
+
+def _has_state(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether a query asks for what is so now: a flag, a missing date, a day."""
+    columns = parsed.schema.columns
+    return any(
+        c.op in ("is", "is not")
+        or (c.item.column is not None and columns[c.item.column].kind in ("boolean", "date"))
+        or isinstance(c.value, str)
+        or (c.item.column is not None and bool(flag_words(columns[c.item.column], parsed.schema)))
+        for each in _queries(query)
+        for c in each.where
+    )
+
+
+def _covered(parsed: ParsedQuestion, best: CandidateFeatures) -> set[int]:
+    covered: set[int] = set()
+    for decision, option in best.assignment.choices:
+        if isinstance(option.act, Ignore):
+            continue
+        covered.update(range(decision.start, decision.end))
+        if decision.kind == "amount":
+            amount = parsed.amounts[int(decision.key[1:])]
+            covered.update(range(amount.cue_start, amount.cue_end))
+    ordered = bool(best.query.order)
+    counts = bool(_functions(best.query) & {"count", "sum"})
+    for cue in parsed.cues:  # "the most" of "which city has the most" is an order, whichever decision made it
+        if (cue.kind == "super" and ordered) or (cue.kind == "count" and counts):
+            covered.update(range(cue.start, cue.end))
+    return covered
+
+
+def tables_in_use(query: Query, schema: SchemaIndex) -> set[int]:
+    """Return the tables of a query and of the queries inside it."""
+    return {table for each in _queries(query) for table in needed_tables(each, schema)}
+
+
+def _stems_in_use(parsed: ParsedQuestion, query: Query) -> frozenset[str]:
+    schema = parsed.schema
+    tables = tables_in_use(query, schema)
+    columns = {column for each in _queries(query) for column in columns_of(each)}
+    words = {word for table in tables for word in schema.tables[table].words}
+    words |= {word for table in tables for word in parts(schema.tables[table].schema)}
+    words |= {word for column in columns for word in _words_of(schema.columns[column])}
+    identifiers = {"number"} if any(schema.columns[c].kind == "text" for c in columns) else set()
+    words |= {other for word in words - identifiers for other in SYNONYMS.get(word, ())}
+    return frozenset(stem(word) for word in words)
+
+
+def _words_of(column: SchemaColumn) -> tuple[str, ...]:
+    """Return the words that name a column; "the last payment" of a person does not name `last_name`."""
+    return ("name",) if column.core in (("first", "name"), ("last", "name")) else column.words
+
+
+def _is_named(word: str, stems: frozenset[str]) -> bool:
+    """Return whether a word is a form of a used word: submitted, for `submission`."""
+    base = stem(word)
+    return base in stems or (len(base) > 4 and any(s[:5] == base[:5] for s in stems))
+
+
+def _queries(query: Query) -> list[Query]:
+    """Return a query and the queries inside it."""
+    found = [query]
+    if query.compound:
+        found += _queries(query.compound[1])
+    for condition in query.where + query.having:
+        if isinstance(condition.value, Query):
+            found += _queries(condition.value)
+        elif isinstance(condition.value, Scalar):
+            found.append(Query((), where=condition.value.where))
+    return found
+
+
+def _denies(query: Query) -> bool:
+    return any(
+        (each.compound is not None and each.compound[0] == "except")
+        or any(
+            c.op in ("!=", "not in", "is", "<=", ">=", "<", ">") or _is_no(c.value)
+            for c in each.where + each.having
+        )
+        for each in _queries(query)
+    )
+
+
+def _functions(query: Query) -> frozenset[str]:
+    """Return the aggregates of a query, and "like" if it compares with a pattern."""
+    found = {i.agg for each in _queries(query) for i in (*each.select, *(item for item, _ in each.order))}
+    found |= {c.item.agg for each in _queries(query) for c in each.having}
+    return frozenset(found | {c.op for each in _queries(query) for c in each.where if c.op == "like"})
+
+
+def _dates_a_condition(parsed: ParsedQuestion, best: CandidateFeatures, at: int) -> bool:
+    """Return whether a verb only says what happened then: "opened in 1958", where the column is just `year`.
+
+    If the column names another event (`placed_at` for "cancelled in 2024"), the verb is not read.
+    """
+    if not parsed.low[at].endswith("ed") or parsed.word(at + 1) not in _WHEN:
+        return False
+    for decision, option in best.assignment.choices:
+        if decision.kind == "amount" and isinstance(option.act, Filter) and at < decision.start <= at + 5:
+            column = parsed.schema.columns[option.act.column]
+            table = parsed.schema.tables[column.table]
+            return all(word in _TIME_WORDS or word in table.words for word in column.words)
+    return False
+
+
+def _is_no(value: object) -> bool:
+    return str(value).lower() in ("no", "n", "false", "f", "0", "none")
+
+
+def _backward(parsed: ParsedQuestion) -> list[int]:
+    """Return words that refer to an earlier question: "of them" before anything is named, "and in Paris?"."""
+    found = [0] if parsed.word(0) == "and" else []
+    for at in range(len(parsed.low) - 1):
+        first = parsed.word(at + 1) == "about" or not any(m.end <= at for m in parsed.mentions)
+        if first and (parsed.word(at), parsed.word(at + 1)) in _BACK:
+            found.append(at + 1)
+    return found

@@ -1,0 +1,299 @@
+"""Detect questions that this planner cannot answer: a change of the data, a percentage, a median.
+
+Such a question still has candidates, because most of its words are linked, but none of them is correct. The
+same holds for a query that ignores a comparison of the question, for a table whose name several schemas have, and
+for a time that does not exist. These are never answered.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from clew_nl2sql.planner.deciding.acts import CountRows, Filter, Ignore, Limit
+from clew_nl2sql.planner.judging.ambiguities import is_ambiguous
+from clew_nl2sql.planner.judging.contradictions import EACH
+from clew_nl2sql.planner.judging.unread import tables_in_use
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.value_linking import ValueMention
+from clew_nl2sql.planner.query import Condition
+from clew_nl2sql.planner.ranking.expectations import abilities
+from clew_nl2sql.planner.ranking.features import CandidateFeatures
+from clew_nl2sql.planner.words.inflection import parts, stem
+from clew_nl2sql.planner.words.lexicon import word_set
+
+CEILING = 0.05  # certainty of an answer to a different question
+
+_TIMES = word_set("date year time day month start end begin from to")
+_CHANGES = word_set("delete drop insert update remove create add alter truncate rename change erase replace")
+_POLITE = word_set("please can could would you now then kindly just")
+_STATISTICS = word_set("median deviation variance correlation percentile quartile difference")
+_SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
+_LATELY = word_set("last past previous next coming")
+_SPANS = word_set(
+    "second minute hour day night week weekend fortnight month quarter season year decade century"
+)
+_WITHIN = word_set("in during over within for of from since until till before after by")
+_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+
+
+def is_unsupported(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the question asks for something that its best candidate cannot express."""
+    return (
+        _changes(parsed)
+        or _computes(parsed)
+        or _leaves_out(parsed, best)
+        or _forgets_denial(parsed, best)
+        or _tells_no_time(parsed, best)
+        or _spans_no_days(parsed)
+        or _names_no_day(parsed, best)
+        or _names_nobody(parsed, best)
+        or _forgets_rank(parsed, best)
+        or _adds_nothing_up(parsed, best)
+        or _names_no_schema(parsed, best)
+        or _counts_total(parsed, best)
+        or _forgets_group(parsed, best)
+        or _computes_age(parsed, best)
+        or _divides(parsed)
+        or _ranks_single_rows(parsed, best)
+        or _dates_another_event(parsed, best)
+        or is_ambiguous(parsed, best)
+    )
+
+
+def _changes(parsed: ParsedQuestion) -> bool:
+    """Return whether the question is a command to change data, which starts with a verb."""
+    first = next((at for at, word in enumerate(parsed.low) if word not in _POLITE), 0)
+    return parsed.word(first) in _CHANGES and not _linked(parsed, first)
+
+
+def _computes(parsed: ParsedQuestion) -> bool:
+    """Return whether the question asks for a figure computed from others: of two numbers, or a share of rows."""
+    for at, word in enumerate(parsed.low):
+        if (
+            word == "rate"
+            and not _is_column(parsed, at)
+            and not any(v.start <= at < v.end for v in parsed.values)
+        ):
+            return True  # "the no-show rate", where there is no such column
+        if _linked(parsed, at):
+            continue
+        if word in _STATISTICS:
+            return True
+        if word in _SHARES and parsed.word(at + 1) == "of" and not _linked(parsed, at - 1):
+            after = at + 2 + (parsed.word(at + 2) in ("the", "all", "our"))
+            if any(m.start <= after < m.end and m.best().column is None for m in parsed.mentions):
+                return True
+    return False
+
+
+def _is_column(parsed: ParsedQuestion, at: int) -> bool:
+    return any(m.start <= at < m.end and m.best().way in ("exact", "synonym") for m in parsed.mentions)
+
+
+def _leaves_out(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the query ignores a comparison, a proper name or a number of rows."""
+    for decision, option in best.assignment.choices:
+        number = int(decision.key[1:])
+        if isinstance(option.act, Limit) and best.query.limit is None:
+            return True
+        if not isinstance(option.act, Ignore):
+            continue
+        if decision.kind == "amount":
+            amount = parsed.amounts[number]
+            if amount.op == "in" or (amount.explicit and amount.op in (">", "<", ">=", "<=", "between")):
+                return True
+        if decision.kind == "value" and _is_name(parsed, parsed.values[number]):
+            return True
+    return False
+
+
+def _forgets_denial(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the query ignores a negation."""
+    if "neither" in parsed.low and sum(c.op in ("!=", "not in", "is") for c in best.query.where) < 2:
+        return True
+    if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
+        return False
+    return any(not _linked(parsed, at) for at in parsed.denials)
+
+
+def _tells_no_time(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether a "when" would be answered without a date."""
+    columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
+    timed = any(c.kind == "date" or not _TIMES.isdisjoint(c.words) for c in columns)
+    return parsed.word(0) == "when" and not timed
+
+
+def _spans_no_days(parsed: ParsedQuestion) -> bool:
+    """Return whether the question has a period that became no days: "in the last 0 weeks", "the last 9999 years".
+
+    "The last 3 years" without a preposition may be rows, if a table or a column has that name.
+    """
+    for at, token in enumerate(parsed.tokens[:-2]):
+        if token.low not in _LATELY or parsed.tokens[at + 1].value is None:
+            continue
+        if parsed.tokens[at + 2].lemma in _SPANS:
+            lead = parsed.word(at - 2) if parsed.word(at - 1) == "the" else parsed.word(at - 1)
+            named = any(m.start == at + 2 and m.best().coverage == 1 for m in parsed.mentions)
+            if lead in _WITHIN or not named:
+                return True
+    return False
+
+
+def _names_no_day(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the query compares a date with a day that does not exist, or with letters: 2025-02-31, "Q5"."""
+    for condition in best.query.where:
+        column = parsed.schema.columns[condition.item.column] if condition.item.column is not None else None
+        if column is None or column.kind != "date" or condition.item.agg:
+            continue
+        given = condition.value if type(condition.value) is tuple else (condition.value,)
+        texts = [value for value in given if isinstance(value, str)]
+        if any((day := _DAY.match(text)) and not _exists(day) for text in texts):
+            return True
+        numeric = all(str(value)[:4].isdigit() for value in column.source.values)
+        if (
+            condition.op in ("like", "=", "!=")
+            and numeric
+            and any(c.isalpha() for text in texts for c in text)
+        ):
+            return True
+    return False
+
+
+def _exists(day: re.Match[str]) -> bool:
+    try:
+        date(*map(int, day.groups()))
+    except ValueError:
+        return False
+    return True
+
+
+def _names_nobody(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether a "who" would be answered with a date, an amount or a number."""
+    columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
+    nobody = [c.kind in ("date", "number", "boolean") for c in columns]
+    return parsed.word(0) == "who" and bool(nobody) and all(nobody)
+
+
+def _forgets_rank(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the query ignores a rank: "Who came first?" with all rows, or without an order."""
+    words = [at for at, token in enumerate(parsed.tokens) if token.kind != "punct"]
+    if not words or parsed.word(words[-1]) not in ("first", "last"):
+        return False
+    if any(i.agg for i in best.query.select):
+        return False
+    if parsed.word(0) in ("who", "which"):
+        return not (best.query.order and best.query.limit)
+    taken = [d for d, option in best.assignment.choices if not isinstance(option.act, Ignore)]
+    return not best.query.order and not any(d.start <= words[-1] < d.end for d in taken)
+
+
+def _adds_nothing_up(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the query lists a column row by row for "the total amount of the orders"."""
+    query, columns = best.query, parsed.schema.columns
+    if not parsed.within_names or query.group or query.limit or parsed.word(1) not in ("is", "was"):
+        return False
+    if any(c.op == "=" and c.item.column is not None and columns[c.item.column].unique for c in query.where):
+        return False
+    said = [m for m in parsed.mentions if any(m.start <= at < m.end for at in parsed.within_names)]
+    listed = {i.column for i in query.select if not i.agg}
+    return any(
+        t.column in listed and t.coverage == 1 for m in said for t in m.targets if t.column is not None
+    )
+
+
+def _names_no_schema(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether several schemas have the table, and the question says none of them."""
+    schema = parsed.schema
+    return any(
+        schema.tables[t].schema
+        and schema.namesakes(t)
+        and not any(word in parsed.low for word in parts(schema.tables[t].schema))
+        for t in tables_in_use(best.query, schema)
+    )
+
+
+def _counts_total(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether rows are counted for "the total of the invoices", which have amounts to add up."""
+    for decision, option in best.assignment.choices:
+        if option.role == "g.cnt" and isinstance(option.act, CountRows) and option.act.table is not None:
+            columns = [parsed.schema.columns[c] for c in parsed.schema.tables[option.act.table].columns]
+            measured = any(c.kind == "number" and not (c.is_key or c.is_ref) for c in columns)
+            if measured and parsed.word(decision.end) == "of":
+                return True
+    return False
+
+
+def _forgets_group(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether the question has more groups than the query: "each employee on each project"."""
+    said = [at for at, word in enumerate(parsed.low) if word in EACH]
+    groups = [at for at in said if any(m.start == at + 1 for m in parsed.mentions)]
+    return len(groups) > 1 and len(best.query.group) < len(groups)
+
+
+def _computes_age(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "how old" would be answered with a date or a year."""
+    if parsed.word(0) != "how" or parsed.word(1) != "old":
+        return False
+    columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
+    return not any("age" in column.words for column in columns)
+
+
+def _divides(parsed: ParsedQuestion) -> bool:
+    """Return whether the question asks for "the price per seat", and a column counts the seats."""
+    for at, word in enumerate(parsed.low):
+        for mention in parsed.mentions if word == "per" else ():
+            if mention.start != at + 1:
+                continue
+            best = mention.best()
+            column = parsed.schema.columns[best.column] if best.column is not None else None
+            if column is not None and column.kind == "number" and parts(column.name)[-1].endswith("s"):
+                return True
+    return False
+
+
+def _ranks_single_rows(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "the highest repair costs" of a building are those of a single repair."""
+    query, schema = best.query, parsed.schema
+    if query.limit is None or query.group or not query.order or query.order[0][0].agg:
+        return False
+    measure, shown = query.order[0][0].column, query.select[0].column
+    if measure is None or shown is None or schema.columns[measure].table == schema.columns[shown].table:
+        return False
+    said = [m for m in parsed.mentions if any(t.column == measure for t in m.targets)]
+    lasts = [parsed.tokens[m.end - 1] for m in said]
+    return any(token.low != token.lemma for token in lasts)
+
+
+def _dates_another_event(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether "cancelled last month" would be answered with what was placed last month."""
+    states = {
+        d.end for d, o in best.assignment.choices if d.kind == "value" and not isinstance(o.act, Ignore)
+    }
+    for decision, option in best.assignment.choices:
+        if decision.kind != "amount" or not isinstance(option.act, Filter):
+            continue
+        column = parsed.schema.columns[option.act.column]
+        start = min(decision.start, parsed.amounts[int(decision.key[1:])].cue_start)
+        before = [at for at in states if 0 <= start - at <= 1 and parsed.low[at - 1].endswith("ed")]
+        event = [word for word in column.words if word not in _TIMES and word not in ("on", "at")]
+        if column.kind == "date" and event and before:
+            return stem(parsed.low[before[0] - 1]) not in {stem(word) for word in event}
+    return False
+
+
+def _says_no(condition: Condition) -> bool:
+    return str(condition.value).lower() in ("no", "n", "false", "f", "0", "none")
+
+
+def _is_name(parsed: ParsedQuestion, value: ValueMention) -> bool:
+    """Return whether a value is quoted or capitalized, and does not name a table or column."""
+    capital = value.start > 0 and parsed.tokens[value.start].text[:1].isupper()
+    if any(m.start < value.end and value.start < m.end for m in parsed.mentions):
+        return False
+    return value.quoted or (capital and bool(value.holders) and value.holders[0].way == "exact")
+
+
+def _linked(parsed: ParsedQuestion, at: int) -> bool:
+    spans = [(m.start, m.end) for m in parsed.mentions] + [(v.start, v.end) for v in parsed.values]
+    return any(start <= at < end for start, end in spans)

@@ -1,0 +1,250 @@
+"""A catalog prepared for linking: numbered tables and columns, the words of their names, the graph of keys.
+
+Columns and tables are integers. The `core` words of a column are those that do not repeat its table's name
+(`song_name` in `song`); a question with the core words names the column.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+from clew_nl2sql.planner.catalog import Catalog, Column, ForeignKey, Kind, Table
+from clew_nl2sql.planner.catalog_cache import CatalogCache
+from clew_nl2sql.planner.words.inflection import lemma, parts, split_joined
+from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
+
+MANY = 100  # in fewer rows, values differ by chance
+_NAME_WORDS = ("name", "title")
+GLUE = word_set("of in by to be per the a an and at on for with is or have has had can")
+_AFFIXES = word_set("tbl mst mstr vw dim")  # prefixes and suffixes that some schemas add to every table name
+
+
+class SchemaColumn:
+    """A column with its words."""
+
+    __slots__ = (
+        "core", "id", "identifies", "is_key", "is_ref", "kind", "may_lack", "name", "nulls", "source", "table",
+        "unique", "words",
+    )  # fmt: skip
+
+    def __init__(self, id: int, table: int, source: Column, words: tuple[str, ...], core: tuple[str, ...]):
+        self.id = id
+        self.table = table
+        self.source = source
+        self.name = source.name
+        self.words = words
+        self.core = core
+        self.kind: Kind = source.kind
+        self.is_key = source.primary_key
+        self.is_ref = False
+        self.unique = False
+        self.identifies = self.is_key  # or many sampled rows, and no two of them have the same value
+        self.nulls = False  # whether a sampled row lacks the value
+        self.may_lack = False  # or a row that is not in the sample
+
+
+class SchemaTable:
+    """A table with its words and columns."""
+
+    __slots__ = (
+        "columns", "comment", "display", "id", "key", "name", "own_name", "rows", "schema", "view", "words",
+    )  # fmt: skip
+
+    def __init__(self, id: int, source: Table, words: tuple[str, ...]):
+        self.id = id
+        self.name = source.name
+        self.own_name, self.schema = source.own_name, source.schema
+        self.comment = source.comment
+        self.words = words
+        self.rows = source.row_count
+        self.view = source.view
+        self.columns: list[int] = []
+        self.key: int | None = None
+        self.display: int | None = None
+
+
+class SchemaIndex:
+    """The prepared catalog."""
+
+    def __init__(self, catalog: Catalog):
+        self.dialect, self.timezone = catalog.dialect, catalog.timezone
+        self.tables: list[SchemaTable] = []
+        self.columns: list[SchemaColumn] = []
+        vocabulary = _vocabulary(catalog)
+        having = Counter(table.own_name.lower() for table in catalog.tables)
+        for number, table in enumerate(catalog.tables):
+            repeated = having[table.own_name.lower()] > 1  # its schema is then a part of what it is called
+            words = _name_words(table.name if repeated else table.own_name, vocabulary)
+            made = SchemaTable(number, table, words)
+            self.tables.append(made)
+            for at, column in enumerate(table.columns):
+                column_words = _name_words(column.name, vocabulary)
+                core = tuple(w for w in column_words if w not in words) or column_words
+                entry = SchemaColumn(len(self.columns), number, column, column_words, core)
+                rows = table.row_count
+                entry.unique = bool(rows) and column.n_distinct == rows
+                entry.nulls = any(row[at] is None for row in table.rows)
+                all_sampled = rows is not None and rows <= len(table.rows)
+                entry.may_lack = entry.nulls or not (all_sampled or column.primary_key)
+                if len(table.rows) >= MANY and column.kind == "text":
+                    entry.identifies |= len({row[at] for row in table.rows}) == len(table.rows)
+                made.columns.append(entry.id)
+                self.columns.append(entry)
+        self._by_name = {(self.tables[c.table].name.lower(), c.name.lower()): c.id for c in self.columns}
+        self.edges = self._edges(catalog.foreign_keys)
+        for reference in (c for c in self.columns if c.is_ref):
+            reference.core = (
+                reference.words
+            )  # `customer_id` in a table of customer cards is more than the table's id
+        self.ends = frozenset(end for edge in self.edges for end in edge)
+        self.trees: dict[object, Any] = {}  # join trees, cached by joins.py
+        for table_entry in self.tables:
+            self._choose_key(table_entry)
+        for table_entry in self.tables:
+            self._choose_display(table_entry)
+
+    def namesakes(self, table: int) -> list[SchemaTable]:
+        """Return the tables with the same name in other schemas."""
+        own = self.tables[table]
+        return [t for t in self.tables if t.own_name.lower() == own.own_name.lower() and t.id != table]
+
+    def column_id(self, table: str, column: str) -> int | None:
+        """Return the number of a column, by names in any case."""
+        return self._by_name.get((table.lower(), column.lower()))
+
+    def _edges(self, keys: tuple[ForeignKey, ...]) -> list[tuple[int, int]]:
+        edges = []
+        for key in keys:
+            source = self.column_id(key.table, key.column)
+            target = self.column_id(key.target_table, key.target_column)
+            if source is not None and target is not None and source != target:
+                self.columns[source].is_ref = True
+                if (source, target) not in edges:
+                    edges.append((source, target))
+        return edges + self._undeclared_edges(edges)
+
+    def _undeclared_edges(self, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return undeclared keys: a column with the name of another table's key, and with values from it.
+
+        `customer_id` has the name of the `customer_id` of another table, or of the `id` of a table of
+        customers.
+        """
+        joined = {frozenset((self.columns[a].table, self.columns[b].table)) for a, b in edges}
+        declared = {t for pair in joined for t in pair}
+        found = []
+        for target in self.columns:
+            for source in self.columns:
+                pair = frozenset((source.table, target.table))
+                if len(pair) < 2 or pair in joined:
+                    continue
+                if self._says_table_and_key(source, target):
+                    if (target.unique or target.is_key) and _drawn_from(source, target):
+                        source.is_ref = True
+                        found.append((source.id, target.id))
+                    continue
+                if source.name.lower() != target.name.lower():
+                    continue
+                strict = bool(pair & declared)
+                if len(parts(target.name)) < 2 and ("id" in target.words or strict):
+                    continue  # every table may name its own key `id`
+                if strict and not ("id" in target.words or "code" in target.words):
+                    continue
+                if (target.unique or target.is_key) and _drawn_from(source, target):
+                    source.is_ref = True
+                    found.append((source.id, target.id))
+        return found
+
+    def _says_table_and_key(self, source: SchemaColumn, target: SchemaColumn) -> bool:
+        """Return whether the name of a column consists of another table's name and its key."""
+        plain = len(target.words) == 1 and target.words[0] in ("id", "code", "key", "number")
+        return plain and source.words == (*self.tables[target.table].words, *target.words)
+
+    def _choose_key(self, table: SchemaTable) -> None:
+        keys = [c for c in table.columns if self.columns[c].is_key]
+        if keys:
+            table.key = (
+                keys[0] if len(keys) == 1 else next((c for c in keys if not self.columns[c].is_ref), keys[0])
+            )
+            return
+        referred = [target for _, target in self.edges if target in table.columns]
+        named = [c for c in table.columns if "id" in self.columns[c].words and not self.columns[c].is_ref]
+        unique = [c for c in table.columns if self.columns[c].unique]
+        table.key = next(iter(referred + named + unique + table.columns), None)
+
+    def _choose_display(self, table: SchemaTable) -> None:
+        """Choose the column that identifies a row for people: its name or title, else the first text, else
+        the key.
+        """
+
+        def rank(column: SchemaColumn) -> tuple[int, int]:
+            text = column.kind == "text"
+            named = bool(column.core) and column.core[-1] in _NAME_WORDS
+            whole = column.core in (("name",), ("title",)) or column.core == table.words
+            last = column.core == ("last", "name")
+            rows, different = table.rows or 0, column.source.n_distinct
+            telling = text and (
+                different is None or different * 2 >= rows
+            )  # a status does not distinguish rows
+            score = 8 * (whole and not column.is_ref) + 5 * named + 2 * telling - 4 * last - 3 * column.is_ref
+            return (-score, column.id)
+
+        ranked = sorted((self.columns[c] for c in table.columns), key=rank)
+        if ranked:
+            best = ranked[0]
+            table.display = best.id if -rank(best)[0] >= 2 or table.key is None else table.key
+
+    def same_class(self) -> dict[int, int]:
+        """Map columns that are joined by keys to one representative, the smallest of them."""
+        leader = {c.id: c.id for c in self.columns}
+
+        def find(item: int) -> int:
+            while leader[item] != item:
+                item = leader[item]
+            return item
+
+        for source, target in self.edges:
+            first, second = find(source), find(target)
+            leader[max(first, second)] = min(first, second)
+        return {c.id: find(c.id) for c in self.columns}
+
+
+def _drawn_from(source: SchemaColumn, target: SchemaColumn) -> bool:
+    """Return whether most of a column's known values are values of another column."""
+    values = source.source.values
+    if not values or not target.source.values:
+        return True
+    known = set(target.source.values)
+    return sum(v in known for v in values) * 10 >= len(values) * 7
+
+
+def _vocabulary(catalog: Catalog) -> frozenset[str]:
+    words = set(IDENTIFIER_WORDS)
+    for table in catalog.tables:
+        words.update(parts(table.name), (lemma(w) for w in parts(table.name)))
+        for column in table.columns:
+            if "_" in column.name:
+                words.update(parts(column.name))
+    return frozenset(w for w in words if len(w) > 2 or w in ("id", "in"))
+
+
+@lru_cache(maxsize=20_000)
+def _name_words(name: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
+    words: list[str] = []
+    whole = name.lower()
+    if whole in ABBREVIATIONS:
+        return ABBREVIATIONS[whole]
+    for part in parts(name):
+        if part in ABBREVIATIONS:
+            words.extend(ABBREVIATIONS[part])
+            continue
+        if part not in vocabulary and (part[1:] in vocabulary or part[1:] in ABBREVIATIONS):
+            part = part[1:]  # the table's initial before the column's name: `pno`, `dnumber`
+        for piece in split_joined(part, vocabulary):
+            words.extend(ABBREVIATIONS.get(piece, (lemma(piece),)))
+    longer = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in GLUE and w not in _AFFIXES]
+    return tuple(longer or words or [name.lower()])
+
+
+prepare = CatalogCache(SchemaIndex)  # cached for the next question
