@@ -3,7 +3,3 @@
 No function here imports or calls user code, and none changes a store. ``docs/reference/http-api.md`` describes the
 data.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

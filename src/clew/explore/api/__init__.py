@@ -30,4 +30,4 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []  # `clew.explore` exports `explore_api`
+

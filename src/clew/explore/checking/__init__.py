@@ -13,7 +13,3 @@
     narrative             a counterexample as readable text
     counterexample_files  counterexamples on disk
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

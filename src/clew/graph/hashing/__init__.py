@@ -2,7 +2,3 @@
 
 ``code_hashes`` follows what a function names, as far as its own package reaches (``own_code``).
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

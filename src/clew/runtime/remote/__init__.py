@@ -43,7 +43,3 @@ Each backend solves this differently: another process, an additional thread (Das
 msgspec; the values in them are pickled. To other machines, links use the TLS of the cluster; without it, the executor
 is rejected.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,5 +1,1 @@
 """Workers: processes that execute the runs of a queue."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,5 +1,1 @@
 """A store in memory."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,5 +1,1 @@
 """A store in a PostgreSQL database."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,5 +1,1 @@
 """A store in a SQLite file."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

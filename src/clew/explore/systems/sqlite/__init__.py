@@ -1,5 +1,1 @@
 """A SQLite database as a system."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

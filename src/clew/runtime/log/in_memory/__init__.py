@@ -4,7 +4,3 @@ Rows and logs consist of the objects themselves, so nothing is encoded, decoded 
 Repository, reader and writer have the same names and methods as those for encoded logs. `repository_of` and
 `reader_of` choose between the two; no other code distinguishes them.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []
