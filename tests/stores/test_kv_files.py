@@ -180,24 +180,6 @@ def test_runs_and_tables_share_the_folder(path: Path) -> None:
     engine.close()
 
 
-def test_a_table_of_the_former_format_gets_files_too(path: Path) -> None:
-    table = open_table(path, "t")
-    table.write([("a", b"1")])
-    table.close()
-    with sqlite3.connect(path) as db:
-        db.execute("DROP INDEX kv_files")
-        db.execute("UPDATE kv_tables SET format = 2")
-    db.close()
-    table = open_table(path, "t")
-    table.write([("b", LARGE)])
-    assert (table.read("a"), table.read("b")) == (b"1", LARGE)
-    table.close()
-    with sqlite3.connect(path) as db:
-        assert db.execute("SELECT format FROM kv_tables").fetchone() == (3,)
-        assert db.execute("SELECT 1 FROM sqlite_master WHERE name = 'kv_files'").fetchone() == (1,)
-    db.close()
-
-
 def test_a_row_that_names_a_file_elsewhere_removes_nothing(path: Path) -> None:
     table = open_table(path, "t")
     table.write([("a", LARGE)])

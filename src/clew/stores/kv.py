@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from clew.errors import StoreError
+from clew.errors import StoreError, StoreVersionError
 
-FORMAT = 3  # of the database tables; format 2 has no values in files
+FORMAT = 3  # of the database tables
 PAGE = 512  # rows that a scan reads at a time
 
 Content = bytes | list[bytes]  # large ones come in parts, so that they need not be copied into one
@@ -114,14 +114,13 @@ def conflict(name: str) -> str:
     return f"table {name!r} was changed by another writer; nothing of this write was stored, so read again and retry"
 
 
-def newer(name: str, where: object, version: int) -> str:
-    """Return the message of StoreVersionError for a table of a later version of Clew."""
-    return f"table {name!r} in {where} has format {version}, this version of Clew reads format {FORMAT}; update Clew"
-
-
-def older(where: object) -> str:
-    """Return the message of StoreVersionError for tables in the first format."""
-    return f"the key-value tables in {where} have format 1, which this version does not read; use a new store"
+def check_format(name: str, where: object, version: int) -> None:
+    """Raise StoreVersionError for a table of another format."""
+    if version != FORMAT:
+        advice = "update Clew" if version > FORMAT else "use a new store"
+        raise StoreVersionError(
+            f"table {name!r} in {where} has format {version}, this version of Clew reads format {FORMAT}; {advice}"
+        )
 
 
 def damaged(name: str, where: object, key: str) -> str:

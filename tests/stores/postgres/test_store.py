@@ -28,7 +28,6 @@ from clew.stores.postgres import connection as postgres_link
 from clew.stores.postgres import migrations
 from clew.stores.postgres.pool import Loan
 from clew.stores.postgres.workers import LIVES
-from clew.stores.sql_rows import COLUMNS, ORIGIN, row_values
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -183,33 +182,6 @@ class TestOpening:
         _owned(PostgresStore(server.dsn, schema=schema))
         gc.collect()
         store.claim("r", "other", lease=LEASE)
-
-
-def test_a_schema_of_format_8_keeps_its_runs(
-    server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its owners are gone: their leases were those of runs."""
-    row = RunRow("r", "g", b"start", status="running", created=5.0, codes={"n": "x"}, description="d")
-    values, origin = row_values(row)
-    with psycopg.connect(server.dsn, autocommit=True) as db:
-        db.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}")
-        for script in migrations.MIGRATIONS[:2]:
-            db.execute(script.replace("@.", ""))
-        db.execute("CREATE TABLE version (version integer NOT NULL); INSERT INTO version VALUES (8)")
-        names, marks = COLUMNS.replace(", attributes, last_queue", ""), ", ".join(["%s"] * 14)
-        into = f"INSERT INTO runs (key, {names}) VALUES ({marks})"
-        db.execute(into, ("r", *values[:-2]))
-        db.execute(
-            f"INSERT INTO origins (run, {ORIGIN}) VALUES (1, %s, %s, %s, %s, %s)",
-            origin,
-        )
-        db.execute("UPDATE runs SET fence = %s, owner = 'old', until = 1e12", ((1 << 32) + 1,))
-    store = PostgresStore(server.dsn, schema=schema)
-    assert store.row("r") == row
-    assert (store.owner("r"), store.workers(), store.queues(), store.inbox("r")) == (None, [], [], [])
-    assert [row.run_id for row in store.page(graph="g")[0]] == ["r"]
-    assert store.claim("r", "me", lease=LEASE) == (1 << 32) + 2
-    store.close()
 
 
 class TestCutConnection:

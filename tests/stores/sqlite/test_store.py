@@ -25,7 +25,6 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.stores import LogEntry, RunRow, SQLiteStore
-from clew.stores.sql_rows import COLUMNS, ORIGIN, row_values
 from clew.stores.sqlite import file as sqlite_file
 from tests.stores.processes import Process, step
 
@@ -116,27 +115,6 @@ class TestOpening:
         monkeypatch.undo()
         with pytest.raises(StoreVersionError):
             SQLiteStore(path)
-
-    def test_a_file_of_format_8_keeps_its_runs(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Its owners are gone: their leases were those of runs."""
-        with closing(sqlite3.connect(path)) as db:
-            for script in sqlite_file.MIGRATIONS[:2]:
-                db.executescript(script)
-            db.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
-            db.execute("PRAGMA user_version = 8")
-            row = RunRow("r", "g", b"start", status="running", created=5.0, codes={"n": "x"}, description="d")
-            values, origin = row_values(row)
-            names = COLUMNS.replace(", attributes, last_queue", "")
-            db.execute(f"INSERT INTO runs ({names}) VALUES ({', '.join('?' * 13)})", values[:-2])
-            db.execute(f"INSERT INTO origins (run, {ORIGIN}) VALUES (1, ?, ?, ?, ?, ?)", origin)
-            db.execute("UPDATE runs SET fence = ?, owner = 'old', until = 1e9, boot = 'b'", ((1 << 32) + 1,))
-            db.commit()
-        store = SQLiteStore(path)
-        assert store.row("r") == row
-        assert (store.owner("r"), store.workers(), store.queues(), store.inbox("r")) == (None, [], [], [])
-        assert [row.run_id for row in store.page(graph="g")[0]] == ["r"]
-        assert store.claim("r", "me", lease=30.0) == (1 << 32) + 2
-        store.close()
 
     @pytest.mark.parametrize("version", range(1, sqlite_file.OLDEST))
     def test_an_older_format_is_refused_by_its_number_and_left_as_it_is(

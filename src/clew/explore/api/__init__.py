@@ -29,5 +29,3 @@
 """
 
 from __future__ import annotations
-
-

@@ -14,18 +14,17 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import StoreConflictError, StoreCorruptError, StoreVersionError
+from clew.errors import StoreConflictError, StoreCorruptError
 from clew.stores.kv import (
     FORMAT,
     Change,
     KeyValueTable,
     behind,
+    check_format,
     check_key,
     conflict,
     in_pages,
     joined,
-    newer,
-    older,
 )
 from clew.stores.postgres.connection import StoreConnection
 from clew.stores.postgres.entries import columns
@@ -97,8 +96,6 @@ class PostgresKeyValueTable(KeyValueTable):
         exists = cursor.execute("SELECT to_regclass('@.kv_rows')").fetchone() != (None,)
         row = self._find(cursor) if exists else None
         if row is None:
-            if not exists and cursor.execute("SELECT to_regclass('@.shelves')").fetchone() != (None,):
-                raise StoreVersionError(older(self._link.name))
             with cursor.connection.transaction():
                 cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext('@.'))", (_LOCK,))
                 if not exists:
@@ -109,8 +106,7 @@ class PostgresKeyValueTable(KeyValueTable):
                 )
                 row = self._find(cursor)
         assert row is not None
-        if row[1] > FORMAT:
-            raise StoreVersionError(newer(self.name, self._link.name, row[1]))
+        check_format(self.name, self._link.name, row[1])
         return int(row[0])
 
     def _find(self, cursor: Cursor) -> Any:

@@ -21,21 +21,25 @@ from clew.stores.messages import check_version
 if TYPE_CHECKING:
     import psycopg
 
-OLDEST = 7
-"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
+OLDEST = 10
+"""The oldest supported format."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE @.runs (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text COLLATE "C" NOT NULL UNIQUE, run_id text NOT NULL,
-        fence bigint NOT NULL DEFAULT 0, owner text NOT NULL DEFAULT '', slot integer NOT NULL DEFAULT 0,
-        until double precision NOT NULL DEFAULT 0, server double precision NOT NULL DEFAULT 0,
+        fence bigint NOT NULL DEFAULT 0, owner text NOT NULL DEFAULT '',
         status text NOT NULL, created double precision NOT NULL, updated double precision NOT NULL,
         graph text NOT NULL, seed text NOT NULL, parent text, parent_step bigint, structure text NOT NULL,
-        target text NOT NULL, error bytea, census text
+        target text NOT NULL, error bytea, census text, child_of text, place text NOT NULL DEFAULT '',
+        token text NOT NULL DEFAULT '', attributes text NOT NULL DEFAULT '{}', last_queue text NOT NULL DEFAULT ''
     ) WITH (fillfactor = 50);
-    CREATE INDEX runs_by_status ON @.runs (status, id);
+    CREATE INDEX runs_by_status ON @.runs (status, created, id);
+    CREATE INDEX runs_by_created ON @.runs (created, id);
+    CREATE INDEX runs_by_graph ON @.runs (left(graph, 200), created, id);
     CREATE INDEX runs_by_parent ON @.runs USING hash (parent);
+    CREATE INDEX runs_by_child_of ON @.runs USING hash (child_of) WHERE child_of IS NOT NULL;
+    CREATE INDEX runs_by_owner ON @.runs USING hash (owner) WHERE owner <> '';
     CREATE TABLE @.origins (
         run bigint PRIMARY KEY, start bytea, codes text NOT NULL, start_digest text NOT NULL,
         description text NOT NULL, crc bigint NOT NULL
@@ -54,17 +58,6 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX uses_by_digest ON @.uses (digest);
     CREATE TABLE @.threads (key text COLLATE "C" PRIMARY KEY, name text NOT NULL, head text NOT NULL);
     CREATE INDEX threads_by_head ON @.threads USING hash (head);
-    """,
-    """
-    ALTER TABLE @.runs ADD COLUMN child_of text;
-    ALTER TABLE @.runs ADD COLUMN place text NOT NULL DEFAULT '';
-    CREATE INDEX runs_by_child_of ON @.runs USING hash (child_of) WHERE child_of IS NOT NULL;
-    """,
-    """
-    ALTER TABLE @.runs DROP COLUMN slot, DROP COLUMN until, DROP COLUMN server;
-    ALTER TABLE @.runs ADD COLUMN token text NOT NULL DEFAULT '';
-    UPDATE @.runs SET owner = '';
-    CREATE INDEX runs_by_owner ON @.runs USING hash (owner) WHERE owner <> '';
     CREATE TABLE @.workers (
         owner text COLLATE "C" PRIMARY KEY, label text NOT NULL, host text NOT NULL, pid integer NOT NULL,
         started double precision NOT NULL, slot integer NOT NULL, server double precision NOT NULL,
@@ -80,21 +73,12 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (run, n)
     );
     CREATE UNIQUE INDEX inbox_by_id ON @.inbox (run, id);
-    ALTER TABLE @.runs ADD COLUMN attributes text NOT NULL DEFAULT '{}';
     CREATE TABLE @.attributes (
         name text COLLATE "C" NOT NULL, value text COLLATE "C" NOT NULL, created double precision NOT NULL,
         run bigint NOT NULL, PRIMARY KEY (name, value, created, run)
     );
     CREATE INDEX attributes_by_run ON @.attributes (run);
-    DROP INDEX @.runs_by_status;
-    CREATE INDEX runs_by_status ON @.runs (status, created, id);
-    CREATE INDEX runs_by_created ON @.runs (created, id);
-    CREATE INDEX runs_by_graph ON @.runs (left(graph, 200), created, id);
     CREATE INDEX queue_by_due ON @.queue (queue, structure, priority, due) WHERE NOT taken;
-    """,
-    """
-    ALTER TABLE @.runs ADD COLUMN last_queue text NOT NULL DEFAULT '';
-    UPDATE @.runs SET last_queue = queue.queue FROM @.queue WHERE queue.run = runs.id;
     """,
 )
 """One script for each version of the schema, from `OLDEST`. Opening a store migrates it."""

@@ -33,20 +33,23 @@ from clew.stores.protocol import Statement
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
-OLDEST = 7
-"""The oldest supported format. The checksums of older ones do not cover the names of entries."""
+OLDEST = 10
+"""The oldest supported format."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE,
-        fence INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', slot INTEGER NOT NULL DEFAULT 0,
-        until REAL NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '',
+        fence INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '',
         status TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, graph TEXT NOT NULL, seed TEXT NOT NULL,
-        parent TEXT, parent_step INTEGER, structure TEXT NOT NULL, target TEXT NOT NULL, error BLOB, census TEXT
+        parent TEXT, parent_step INTEGER, structure TEXT NOT NULL, target TEXT NOT NULL, error BLOB, census TEXT,
+        child_of TEXT, place TEXT NOT NULL DEFAULT '', token TEXT NOT NULL DEFAULT '',
+        attributes TEXT NOT NULL DEFAULT '{}', last_queue TEXT NOT NULL DEFAULT ''
     );
-    CREATE INDEX runs_by_status ON runs (status, id);
+    CREATE INDEX runs_by_status ON runs (status, created, id);
+    CREATE INDEX runs_by_created ON runs (created, id);
     CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
+    CREATE INDEX runs_by_child_of ON runs (child_of) WHERE child_of IS NOT NULL;
     CREATE TABLE origins (
         run INTEGER PRIMARY KEY, start BLOB, codes TEXT NOT NULL, start_digest TEXT NOT NULL,
         description TEXT NOT NULL, crc INTEGER NOT NULL
@@ -63,18 +66,6 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     CREATE TABLE threads (name TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX threads_by_head ON threads (head);
-    """,
-    """
-    ALTER TABLE runs ADD COLUMN child_of TEXT;
-    ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT '';
-    CREATE INDEX runs_by_child_of ON runs (child_of) WHERE child_of IS NOT NULL;
-    """,
-    """
-    ALTER TABLE runs DROP COLUMN slot;
-    ALTER TABLE runs DROP COLUMN until;
-    ALTER TABLE runs DROP COLUMN boot;
-    ALTER TABLE runs ADD COLUMN token TEXT NOT NULL DEFAULT '';
-    UPDATE runs SET owner = '';
     CREATE TABLE workers (
         owner TEXT PRIMARY KEY, label TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, started REAL NOT NULL,
         slot INTEGER NOT NULL, until REAL NOT NULL, boot TEXT NOT NULL, dead INTEGER NOT NULL, info TEXT NOT NULL
@@ -89,21 +80,13 @@ MIGRATIONS: tuple[str, ...] = (
         crc INTEGER NOT NULL, PRIMARY KEY (run, n)
     ) WITHOUT ROWID;
     CREATE UNIQUE INDEX inbox_by_id ON inbox (run, id);
-    ALTER TABLE runs ADD COLUMN attributes TEXT NOT NULL DEFAULT '{}';
     CREATE TABLE attributes (
         name TEXT NOT NULL, value TEXT NOT NULL, created REAL NOT NULL, run INTEGER NOT NULL,
         PRIMARY KEY (name, value, created, run)
     ) WITHOUT ROWID;
     CREATE INDEX attributes_by_run ON attributes (run);
-    DROP INDEX runs_by_status;
-    CREATE INDEX runs_by_status ON runs (status, created, id);
-    CREATE INDEX runs_by_created ON runs (created, id);
     CREATE INDEX queue_taken ON queue (queue, structure) WHERE taken;
     CREATE INDEX queue_by_due ON queue (queue, structure, priority, due) WHERE NOT taken;
-    """,
-    """
-    ALTER TABLE runs ADD COLUMN last_queue TEXT NOT NULL DEFAULT '';
-    UPDATE runs SET last_queue = queue.queue FROM queue WHERE queue.run = runs.id;
     """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""

@@ -23,20 +23,19 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
+from clew.errors import StoreConflictError, StoreCorruptError, StoreError
 from clew.stores.kv import (
     FORMAT,
     Change,
     KeyValueTable,
     behind,
+    check_format,
     check_key,
     conflict,
     damaged,
     in_pages,
     joined,
     lost,
-    newer,
-    older,
 )
 from clew.stores.sqlite.blobs import KEY_VALUE, LARGEST, BlobFolder
 from clew.stores.sqlite.file import explained, open_file
@@ -96,15 +95,10 @@ class SQLiteKeyValueTable(KeyValueTable):
         except sqlite3.OperationalError as error:
             if "no such table" not in str(error):
                 raise
-            if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'shelves'").fetchone():
-                self._db.close()
-                raise StoreVersionError(older(self.path)) from None
             return None
         if row is None:
             return None
-        if row[1] > FORMAT:
-            self._db.close()
-            raise StoreVersionError(newer(self.name, self.path, row[1]))
+        check_format(self.name, self.path, row[1])
         return int(row[0])
 
     def _make(self) -> int:
@@ -244,14 +238,11 @@ class SQLiteKeyValueTable(KeyValueTable):
         with _Transaction(self._db) as db:
             updated = db.execute(
                 "UPDATE kv_tables SET version = version + 1 WHERE id = ?1 AND (?2 IS NULL OR version = ?2) "
-                "RETURNING version, format",
+                "RETURNING version",
                 (self._id, expect),
             ).fetchone()
             if updated is None:
                 raise StoreConflictError(conflict(self.name))
-            if updated[1] != FORMAT:
-                db.execute(_TABLES[-1])
-                db.execute("UPDATE kv_tables SET format = ? WHERE id = ?", (FORMAT, self._id))
             keys = put.keys() | {key for _, key in gone}
             replaced = [name for key, name in db.execute(_FILES, (self._id,)) if key in keys]
             if files:
