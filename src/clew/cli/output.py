@@ -131,9 +131,8 @@ def report_error(message: str, hint: str = "", *, usage: str = "") -> None:
     what, _, more = message.partition("\n")
     what, hint = _with_commands(what), _with_commands(hint)
     if not hint:
-        bare = re.sub(
-            rf"`[^`]*`|{_TEXT}", lambda found: "-" * len(found[0]), what
-        )  # a run id may have a semicolon
+        # a run id may have a semicolon
+        bare = re.sub(rf"`[^`]*`|{_TEXT}", lambda found: "-" * len(found[0]), what)
         at = max(bare.rfind("; "), what.rfind("; ") if "; " not in bare else -1)
         what, hint = (what[:at], what[at + 2 :]) if at >= 0 else (what, usage)
     print(f"error: {inline(what)}", file=sys.stderr)

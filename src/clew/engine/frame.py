@@ -165,11 +165,8 @@ class Batch:
         sends = working.sends.get(number, ()) if working.sends else ()
         self.open_step = open_step
         self.number = number
-        self.order: tuple[int, ...] = (
-            *open_step.frame.order,
-            open_step.number,
-            number,
-        )  # prefix of the order of its items
+        # prefix of the order of its items
+        self.order: tuple[int, ...] = (*open_step.frame.order, open_step.number, number)
         self.node = working.program.nodes[number]
         self.visit: int = working.visits[number]
         self.wake: int = working.wakes[number]

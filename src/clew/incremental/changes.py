@@ -128,9 +128,8 @@ def _apply_change(table: NodeTable, change: NodeChange, before: dict[ConcreteNod
 
 def _changed_row(node: ConcreteNode, row: NodeRecord, change: NodeChange, revision: int) -> NodeRecord:
     if change.value is NOTHING:
-        if (
-            node.rule.computor is None and row.verified_at >= 0
-        ):  # nothing computes it: treat its value as changed
+        # nothing computes it: treat its value as changed
+        if node.rule.computor is None and row.verified_at >= 0:
             return NodeRecord(row.value, row.code, revision, revision, revision, revision, row.origin)
         return NodeRecord(
             row.value, row.code, row.verified_at, row.changed_at, revision, row.computed_at, row.origin
@@ -172,9 +171,8 @@ def _undo(
     table.revision = revision - 1
 
 
-_open_batches: ContextVar[dict[int, ChangeBatch] | None] = ContextVar(
-    "_open", default=None
-)  # by the id of the graph
+# by the id of the graph
+_open_batches: ContextVar[dict[int, ChangeBatch] | None] = ContextVar("_open", default=None)
 
 
 class ChangeBatch:

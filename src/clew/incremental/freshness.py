@@ -174,18 +174,16 @@ def _made(table: NodeTable, few: dict[ConcreteNode, None], mask: int) -> Sources
         table.row(source)  # loads the record
     rest = list(few)
     if len(few) > _FEW:
-        rest = [
-            source for source in few if source.arguments
-        ]  # instances get no bits: their number is unbounded
+        # instances get no bits: their number is unbounded
+        rest = [source for source in few if source.arguments]
         for source in few:
             if not source.arguments:
                 mask |= 1 << _bit(table, source)
     made = Sources(tuple(rest), mask)
     if any(source.arguments for source in rest):
         return made
-    found: Sources = table.source_sets.setdefault(
-        (made.few, mask), made
-    )  # shared by the instances of a schema
+    # shared by the instances of a schema
+    found: Sources = table.source_sets.setdefault((made.few, mask), made)
     return found
 
 

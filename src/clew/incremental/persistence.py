@@ -44,9 +44,8 @@ META, NODE, SCHEMA = "meta", "n/", "s/"
 _pack = msgspec.msgpack.Encoder().encode
 
 
-_StoredRow = tuple[
-    int, int, int, int, int, bytes
-]  # the numbers of a NodeRecord in their order, and the encoded value
+# the numbers of a NodeRecord in their order, and the encoded value
+_StoredRow = tuple[int, int, int, int, int, bytes]
 
 
 class _StoredSchema(msgspec.Struct, array_like=True):
@@ -75,9 +74,8 @@ class GraphPersistence:
     def __init__(self, kv: KeyValueTable) -> None:
         self.kv = kv
         self._waiting: dict[str, ConcreteNode] = {}
-        self._lock = (
-            threading.RLock()
-        )  # guards the waiting records and the version: the timer writes from another thread
+        # guards the waiting records and the version: the timer writes from another thread
+        self._lock = threading.RLock()
         self._has_failed_write = False  # a write failed and has to be retried
         self._version = -1
         self.is_outdated = True

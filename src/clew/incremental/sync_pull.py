@@ -57,9 +57,8 @@ def bring_up_to_date(
             old = row.value
             code = row.code
             if code is not None:
-                old = unpacked(
-                    code
-                )  # a private copy: a computor that modifies and returns it has changed the value
+                # a private copy: a computor that modifies and returns it has changed the value
+                old = unpacked(code)
             try:
                 new = node.computor(values, old, {**node.bindings})
             except SourceNotSet:

@@ -136,10 +136,8 @@ class Metrics(Observer):
         graph = self._made.graphs.of(run.graph)
         if graph not in self._made.begun:
             self._made.begun.add(graph)
-            for status in (
-                "completed",
-                "failed",
-            ):  # Prometheus sees no increase of a counter that begins at 1
+            # Prometheus sees no increase of a counter that begins at 1
+            for status in ("completed", "failed"):
                 self._made.runs.labels(graph, status)
         return _RunMetrics(self._made, graph)
 

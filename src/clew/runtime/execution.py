@@ -74,9 +74,8 @@ class RunExecution:
         self._check = raiser(settings.check)
         self.live = live
         self.lease_renewer = lease_renewer  # of a worker, for all of its graphs
-        if (
-            lease_renewer is None and store.encodes and opener.repository.child_of is None
-        ):  # who owns the outer run owns the child
+        # who owns the outer run owns the child
+        if lease_renewer is None and store.encodes and opener.repository.child_of is None:
             owner = opener.repository.owner
             self.lease_renewer = LeaseRenewer(
                 store, settings.lease, owner, opener.release_left, opener.observers

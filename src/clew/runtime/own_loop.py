@@ -52,9 +52,8 @@ class _OwnLoop(Generic[T]):
         self._error: BaseException | None = None
 
     def result(self) -> T:
-        thread = Thread(
-            target=copy_context().run, args=(self._run,), name="clew-loop", daemon=True
-        )  # daemon: a node that never returns does not keep the process
+        # daemon: a node that never returns does not keep the process
+        thread = Thread(target=copy_context().run, args=(self._run,), name="clew-loop", daemon=True)
         thread.start()
         try:
             thread.join()

@@ -25,9 +25,8 @@ def report_failure(run_id: str, graph: str | None, failure: Failure) -> None:
     if not log.isEnabledFor(ERROR):
         return
     error = failure.error
-    place = safely(
-        lambda: str(failure), f"in step {failure.step}"
-    )  # it looks for the place in a group of any depth
+    # it looks for the place in a group of any depth
+    place = safely(lambda: str(failure), f"in step {failure.step}")
     fields = {
         "run_id": run_id,
         "graph": graph or "",

@@ -66,9 +66,8 @@ def kind_of(cls: type) -> Callable[[Any], Functions] | None:
         return None
     if issubclass(cls, msgspec.Struct):
         return _struct
-    pydantic = sys.modules.get(
-        "pydantic"
-    )  # never imported here: a model exists only if the program imported it
+    # never imported here: a model exists only if the program imported it
+    pydantic = sys.modules.get("pydantic")
     if pydantic is not None and issubclass(cls, pydantic.BaseModel):
         return _pydantic_model
     return _dataclass if dataclasses.is_dataclass(cls) else None

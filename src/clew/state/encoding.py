@@ -166,9 +166,8 @@ def _items(value: Iterable[Any], depth: int, manner: Manner) -> list[Any]:
     try:
         for item in value:
             kind = type(item)
-            if (
-                kind is str and item.isascii() and len(item) <= LARGE
-            ):  # the most frequent case, without a call
+            # the most frequent case, without a call
+            if kind is str and item.isascii() and len(item) <= LARGE:
                 tree.append(item)
             else:
                 tree.append(_WRITERS.get(kind, _write_other)(item, depth, manner))

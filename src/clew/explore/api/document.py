@@ -124,13 +124,14 @@ class ApiDocument:
     def _operation(self, method: str, path: str, item: Schema, raw: Schema) -> Operation:
         declared = [self.resolve(each) for each in (*item.get("parameters", ()), *raw.get("parameters", ()))]
         by_place = {(each.get("name"), each.get("in")): each for each in declared}
+        # in the order of the path, in which the last one names the resource itself
         parameters = tuple(
             Parameter(name, where, bool(each.get("required")) or where == "path", self._schema(each))
             for (name, where), each in sorted(
                 by_place.items(), key=lambda item: path.find(f"{{{item[0][0]}}}")
             )
             if isinstance(name, str) and isinstance(where, str)
-        )  # in the order of the path, in which the last one names the resource itself
+        )
         responses = {
             str(status): self._json_schema(self.resolve(response))
             for status, response in (raw.get("responses") or {}).items()

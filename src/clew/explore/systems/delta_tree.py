@@ -27,9 +27,8 @@ class DeltaNode(Generic[Item, Info]):
 
     def __init__(self, parent: DeltaNode[Item, Info] | None, delta: dict[Item, int], info: Info) -> None:
         self.parent = parent
-        self.depth: int = (
-            parent.depth + 1 if parent else 0
-        )  # always greater than the parent's, even after a merge
+        # always greater than the parent's, even after a merge
+        self.depth: int = parent.depth + 1 if parent else 0
         self.delta = delta
         self.info = info
         self.tokens = 0

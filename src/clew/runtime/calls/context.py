@@ -107,9 +107,8 @@ class RunContext:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        position = (
-            self._scope().next_wait()
-        )  # also of a short one, so that a retry with another time has the same
+        # also of a short one, so that a retry with another time has the same
+        position = self._scope().next_wait()
         if self._host.has_slept(self._item, self.attempt, position):
             seconds = 0.0  # a node that sleeps until a time computes another number when it starts over
         if is_long(checked_seconds(seconds, "sleep")):

@@ -121,9 +121,8 @@ def _what(work: Any) -> tuple[str, str]:
     if isinstance(work, AsyncGeneratorType):
         return "async generator", work.__name__
     if not isinstance(work, CoroutineType):
-        coroutine = (
-            work.get_coro() if hasattr(work, "get_coro") else None
-        )  # a task has one, other futures do not
+        # a task has one, other futures do not
+        coroutine = work.get_coro() if hasattr(work, "get_coro") else None
         return ("future", "future") if coroutine is None else ("task", _what(coroutine)[1])
     is_recorded = work.cr_code.co_filename == recorder.__file__
     return "coroutine", "ctx.record" if is_recorded else work.__name__

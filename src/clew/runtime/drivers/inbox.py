@@ -120,9 +120,8 @@ def _taken(
     """Log an answer in the transaction that removes it; return it, or its refusal."""
     path, position, value, by, is_json = unpacked(store, message)
     asked = log.asked.get(path)
-    if (
-        asked is None or asked.position != position
-    ):  # it asks nothing, or something else: the answer came too late
+    # it asks nothing, or something else: the answer came too late
+    if asked is None or asked.position != position:
         _log(store, run_id, fence, [], message)
         return []
     try:

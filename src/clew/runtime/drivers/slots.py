@@ -43,9 +43,8 @@ class Slots:
         self._root = root
         self._most = root.settings.max_concurrent_nodes
         self._children: set[Session] = set()
-        self._entered: Counter[Attempt] = (
-            Counter()
-        )  # children with a slot, by the attempt that waits for them
+        # children with a slot, by the attempt that waits for them
+        self._entered: Counter[Attempt] = Counter()
         self._queues: dict[Attempt, deque[_Entry]] = {}  # those that wait, by attempt; none is empty
         self._numbers = count()
         self._lock = RLock()

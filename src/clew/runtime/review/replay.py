@@ -366,10 +366,8 @@ def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
 
 
 _NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError, MutationError)
-_PATIENCE, _MOST_PATIENCE = (
-    0.5,
-    5.0,
-)  # seconds for a call that was open at the end of a node; the log of a failure has no duration
+# seconds for a call that was open at the end of a node; the log of a failure has no duration
+_PATIENCE, _MOST_PATIENCE = 0.5, 5.0
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 

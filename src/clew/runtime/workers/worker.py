@@ -133,9 +133,8 @@ class Worker:
         self._is_executing = False  # `run` was called
         self._is_stopping = False
         self._is_hurried = False
-        self._wake: SimpleQueue[bool] = (
-            SimpleQueue()
-        )  # whether to look for runs in any case; else a run has ended
+        # whether to look for runs in any case; else a run has ended
+        self._wake: SimpleQueue[bool] = SimpleQueue()
         self._listener: QueueListener | None = None
         self._lock = threading.Lock()
 
@@ -203,9 +202,8 @@ class Worker:
                     self._measure()
                     expires = now + _EXPIRY * random.uniform(0.75, 1.25)
                 self._describe()
-                is_busy = bool(
-                    self._running or self._suspects
-                )  # before the take: one may return to its queue
+                # before the take: one may return to its queue
+                is_busy = bool(self._running or self._suspects)
                 found, may_be_more = self._take(threads)
             except StoreError as error:
                 logger("worker").warning("the store cannot be used now: %s", error)

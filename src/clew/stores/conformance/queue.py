@@ -121,9 +121,8 @@ def each_run_is_taken_by_one_of_several(place: StoreHarness) -> None:
             taken[i] += _ids(_take(stores[i], f"owner {i}", limit=3))
 
     concurrently(work, len(stores))
-    missed = _ids(
-        _take(stores[0], "late", limit=100)
-    )  # those that others had locked when they were looked for
+    # those that others had locked when they were looked for
+    missed = _ids(_take(stores[0], "late", limit=100))
     found = sorted([*missed, *(run_id for each in taken for run_id in each)])
     expect(found, sorted(f"r{n}" for n in range(40)), "the runs that were taken")
 

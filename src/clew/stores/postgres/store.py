@@ -175,9 +175,8 @@ class PostgresStore(Store):
                         threads.move(cursor, thread, row.run_id)
                     if made is not None and entries:
                         cursor.execute(ADD_ALL, added(row.run_id, made[0], entries))
-            if (
-                made is None and again and self._row(cursor, row.run_id) == row
-            ):  # the first attempt created it
+            # the first attempt created it
+            if made is None and again and self._row(cursor, row.run_id) == row:
                 select = "SELECT fence FROM @.runs WHERE key = %s AND owner = %s AND token = %s"
                 made = cursor.execute(select, (key, owner, token)).fetchone()
             return None if made is None else int(made[0])

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 Delta = dict[tuple[int, str], int]  # (table, row image): the number of rows to add or, if negative, to remove
 Sequences = dict[int, tuple[int, bool]]  # oid: (last_value, is_called)
 Statement = tuple[str, Sequence[Any] | None]
-Counted = tuple[
-    str, Sequence[Any] | None, "PostgresTable | None", int
-]  # the table, and the number of rows to change
+# the table, and the number of rows to change
+Counted = tuple[str, Sequence[Any] | None, "PostgresTable | None", int]
 
 _MAX_IMAGES = 20_000  # in one statement
 # Rows are looked up by their key even in a small table; another plan would compute the images of all its rows. Without

@@ -286,9 +286,8 @@ class SharedSQLite(SQLiteSystem):
                 write_numbers(connection, epoch.schema, node.info.numbers)
             if self._seq:
                 connection.execute(f"DELETE FROM {JOURNAL}")
-            connection.execute(
-                f"DELETE FROM {SUSPECTS}"
-            )  # an ignored write adds suspects and no journal entry
+            # an ignored write adds suspects and no journal entry
+            connection.execute(f"DELETE FROM {SUSPECTS}")
         epoch.version, self._seq = version, 0
         tables = epoch.schema.tables
         add(self._shadows, {item: count for item, count in path.items() if tables[item[0]].shadow})
@@ -306,9 +305,8 @@ class SharedSQLite(SQLiteSystem):
             cached_statements=512,
         )
         try:
-            connection.execute(
-                "PRAGMA synchronous = OFF"
-            )  # the database of a test need not survive a power failure
+            # the database of a test need not survive a power failure
+            connection.execute("PRAGMA synchronous = OFF")
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("PRAGMA ignore_check_constraints = ON")
             disable_for(connection)
