@@ -95,24 +95,20 @@ def _checked(machine: Machine, epoch: float) -> Steps:
 
 
 def _steps(machine: Machine, epoch: float) -> Steps:
-    root, working, outbox, counters = (
-        machine.root,
-        machine.root.working_state,
-        machine.outbox,
-        machine.counters,
-    )
+    root = machine.root
+    working = machine.root.working_state
+    outbox = machine.outbox
+    counters = machine.counters
     program, most = working.program, machine.options.max_steps
     if program.fast_path is None:
         program.fast_path = [_record_of(program, i) for i in range(len(program.nodes))]
     records, around = program.fast_path, machine.around
     due, sends, decisions = working.due, working.sends, working.decisions
-    values, versions, wakes, visits, missing = (
-        working.values,
-        working.versions,
-        working.wakes,
-        working.visits,
-        working.missing,
-    )
+    values = working.values
+    versions = working.versions
+    wakes = working.wakes
+    visits = working.visits
+    missing = working.missing
     unsized, special = UNSIZED, _SPECIAL
     number, name = root.step, ""
     counters.active = 1  # for all fast steps: nothing can read it between two calls

@@ -53,18 +53,14 @@ class RunProgress:
             node.state = "running"
         elif event.kind == "item_finished":
             node.running, node.done = max(node.running - 1, 0), node.done + 1
-            node.state, node.message = (
-                "running" if node.running else "done",
-                f"{event.data['duration']:.2f} s",
-            )
+            node.state = "running" if node.running else "done"
+            node.message = f"{event.data['duration']:.2f} s"
         elif event.kind == "item_failed":
             node.running = max(node.running - 1, 0)
             node.state, node.message = "failed", line_of(event.data["error"])
         elif event.kind == "item_retried":
-            node.state, node.message = (
-                "waiting",
-                f"attempt {event.data['attempt'] + 1} in {event.data['delay']:.1f} s",
-            )
+            node.state = "waiting"
+            node.message = f"attempt {event.data['attempt'] + 1} in {event.data['delay']:.1f} s"
         elif event.kind == "interrupted":
             node.running = max(node.running - 1, 0)
             node.state, node.message = "asking", brief(event.data["question"], 60)

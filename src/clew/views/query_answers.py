@@ -21,10 +21,8 @@ _CELL = 2_000
 
 def answer_json(values: Mapping[str, Any]) -> Json | None:
     """Return the answer in a state; None if it has none."""
-    result, said = (
-        _fields(values.get("aggregator_response")),
-        _fields(values.get("answer_synthesizer_response")),
-    )
+    result = _fields(values.get("aggregator_response"))
+    said = _fields(values.get("answer_synthesizer_response"))
     if not result or not said or not isinstance(values.get("user_query"), str):
         return None
     rows = result.get("rows")

@@ -434,11 +434,9 @@ class Deltas(PostgresSystem):
             if now is None or now.before is None or now.first is None:
                 raise RollbackError(epochs.NO_CLONE)
             if not self._move(now.first).changes:
-                self._epoch, self._pending, self._observed = (
-                    epochs.undo(self._session, self._choice, now),
-                    {},
-                    None,
-                )
+                self._epoch = epochs.undo(self._session, self._choice, now)
+                self._pending = {}
+                self._observed = None
                 assert now.left is not None
                 self._tree.move(self._tree[now.left])
         raise RollbackError(f"the schema changed {_TRIES} times during a restore; try again")

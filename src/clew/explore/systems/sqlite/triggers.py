@@ -85,12 +85,10 @@ def _triggers(table: SQLiteTable, *, drop_suspects: bool) -> Iterable[str]:
     changes_unique = " OR ".join(
         f"NEW.{column} COLLATE BINARY IS NOT OLD.{column}" for column in dict.fromkeys(columns)
     )
-    of_old, of_new, missing, copied = (
-        _at(table, "OLD"),
-        _at(table, "NEW"),
-        _missing(table),
-        _mirrors(table, "OLD"),
-    )
+    of_old = _at(table, "OLD")
+    of_new = _at(table, "NEW")
+    missing = _missing(table)
+    copied = _mirrors(table, "OLD")
     checked = [
         *_journal_vanished(table, missing),
         *([f"DELETE FROM {SUSPECTS} WHERE tbl = {table.number}"] if drop_suspects else []),
