@@ -27,5 +27,3 @@
     opening       opens systems, applications and documents by their addresses
     explorer      `explore_api`
 """
-
-from __future__ import annotations
