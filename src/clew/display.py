@@ -21,7 +21,7 @@ from reprlib import Repr
 from typing import Any
 
 from clew.error_text import encodable, line_of
-from clew.state.libraries import brief as library_form
+from clew.state.values.libraries import brief as library_form
 
 _LONG_INT = 2_000  # bits
 _SHOWN_NAMES = 12

@@ -58,7 +58,7 @@ def _replay(
     __tracebackhide__ = True
     from clew.cli.output import printable
     from clew.errors import ClewError
-    from clew.runtime.regression import replays
+    from clew.runtime.review.regression import replays
     from clew.stores.factory import open_store
 
     if isinstance(runs, str):

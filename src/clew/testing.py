@@ -19,9 +19,10 @@ from clew.engine.frame import Item
 from clew.engine.stops import read_stops
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
-from clew.runtime import Engine, RunResult, crash_points
+from clew.runtime import Engine, RunResult
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.own_loop import run_coroutine
+from clew.runtime.process import crash_points
+from clew.runtime.process.own_loop import run_coroutine
 from clew.stores import conformance as store_conformance
 
 if TYPE_CHECKING:

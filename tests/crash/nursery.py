@@ -114,7 +114,7 @@ def warm_up() -> None:
     import psycopg  # noqa: F401
 
     import clew.runtime.drivers.dispatch
-    import clew.runtime.thread_pool  # noqa: F401
+    import clew.runtime.process.thread_pool  # noqa: F401
 
 
 def _outcome(pid: int, reading: int, task: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 
 from clew.engine.program import CHOSEN
 from clew.errors import InputError, NodeTimeoutError
-from clew.graph.topology import links
+from clew.graph.analysis.topology import links
 from clew.state import position_of
 from clew.testing import Stepper, random_order
 from tests.campaigns import PARTS, first

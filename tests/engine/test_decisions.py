@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import END, Command, Engine, Graph, GraphState, Send, ifelse, node, route
-from clew.engine.reasons import Reason
+from clew.engine.history.reasons import Reason
 from clew.errors import InputError, UnknownRunError
 from clew.state import position_of
 

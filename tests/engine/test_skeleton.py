@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from clew.engine.chain import Chain
+from clew.engine.history.chain import Chain
+from clew.engine.history.reasons import RunLineage, why
 from clew.engine.program import Program, program_of
-from clew.engine.reasons import RunLineage, why
 from clew.engine.records import SingleItemStep, Start, Step
 from clew.errors import UnknownRunError
 from clew.graph import Graph
+from clew.graph.analysis.topology import Topology
 from clew.graph.skeleton import skeleton
-from clew.graph.topology import Topology
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.run_log import start_state
 from clew.state import GraphState, position_of

@@ -9,7 +9,7 @@ import pytest
 
 from clew.errors import GraphError
 from clew.graph import Graph, node
-from clew.graph.validation import topology_of
+from clew.graph.analysis.validation import topology_of
 from clew.state.registry import entry_of
 from tests.messages import mentions
 

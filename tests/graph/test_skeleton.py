@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from clew.errors import ClewError, InputError, StoreCorruptError
 from clew.graph import END, Graph, ifelse, interrupt, node, route
+from clew.graph.analysis.validation import topology_of
 from clew.graph.json_schema import json_schema
 from clew.graph.skeleton import skeleton
-from clew.graph.validation import topology_of
 
 
 class Message(pydantic.BaseModel):

@@ -32,9 +32,8 @@ stores/results stores/queue stores/pages
 stores/memory stores/sqlite stores/postgres stores/conformance
 stores/factory
 engine incremental
-runtime/clock runtime/events runtime/crash_points runtime/forks runtime/loader runtime/own_loop runtime/run_ids
-runtime/thread_pool runtime/progress runtime/observers
-runtime/settings runtime/reports
+runtime/process runtime/reporting runtime/loader runtime/run_ids
+runtime/settings
 runtime/log
 runtime/result runtime/calls runtime/project runtime/ownership runtime/run_pages runtime/children/inner_graphs
 runtime/remote
@@ -43,13 +42,13 @@ runtime/opener runtime/children/deep_children
 runtime/derived_runs
 runtime/children/inside runtime/updates runtime/children/ended_children runtime/messages
 runtime/inspection
-runtime/late_answers runtime/children/child_runs runtime/replays
+runtime/late_answers runtime/children/child_runs runtime/review/replays
 runtime/execution runtime/turns/threads runtime/turns/turn_lines
 runtime/turns/turn_calls
 runtime/handles runtime/submission runtime/stored_runs
 runtime/engine runtime/workers
 runtime/graph_runs
-runtime/regression
+runtime/review/regression
 observe explore/spill explore/process_mark explore/progress
 explore/model
 explore/search explore/reports
@@ -130,7 +129,7 @@ class Tree:
 
 
 def unit_of(module: str) -> str | None:
-    """The unit that a module is in: ``clew.state.codec`` is in ``state``; None if it is not ours."""
+    """The unit that a module is in: ``clew.state.values.codec`` is in ``state``; None if it is not ours."""
     top, *rest = module.split(".")
     if top not in ("clew", "clew_nl2sql"):
         return None
@@ -201,7 +200,7 @@ def test_the_application_uses_public_names_only() -> None:
         ("clew/engine/a.py", "def f():\n    from clew.runtime.engine import Engine", 1),
         ("clew/engine/a.py", "if TYPE_CHECKING:\n    from clew.runtime.engine import Engine", 1),
         ("clew/runtime/log/a.py", "from clew.runtime.calls.recorder import Recorder", 1),
-        ("clew/runtime/calls/a.py", "from clew.runtime.log.records import KINDS", 0),
+        ("clew/runtime/calls/a.py", "from clew.runtime.log.entries.records import KINDS", 0),
         ("clew/runtime/drivers/a.py", "from clew.runtime.review.replay import ReplayReport", 1),
         (
             "clew/graph/graph.py",

@@ -858,6 +858,8 @@ def test_a_comparison_of_large_values_does_not_encode_their_contents(
 
     with DependencyGraph([], tmp_path / "graph.db") as graph:
         graph.set("x", [np.zeros(100_000)])
-        monkeypatch.setattr("clew.state.scalars.base64", lambda *_: pytest.fail("the array became Base64"))
+        monkeypatch.setattr(
+            "clew.state.values.scalars.base64", lambda *_: pytest.fail("the array became Base64")
+        )
         graph.set("x", [np.ones(100_000)])
         assert graph.pull("x")[0][0] == 1.0

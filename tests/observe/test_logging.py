@@ -151,7 +151,7 @@ def test_a_program_without_logging_prints_nothing() -> None:
 
 CONFIGURED_LATE = """
 import logging.config
-import clew.runtime.reports
+import clew.runtime.reporting.reports
 from clew import Engine, Graph, RetryPolicy, node
 
 @node(output="b", retry=RetryPolicy(max_attempts=2, base_delay=0))

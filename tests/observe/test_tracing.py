@@ -26,7 +26,7 @@ from clew.errors import DefinitionError
 from clew.observe import Tracing
 from clew.observe.trace_ids import ids_of
 from clew.runtime.executors import processes
-from clew.runtime.observers import ObservedRun
+from clew.runtime.reporting.observers import ObservedRun
 from clew.stores import MemoryStore, SQLiteStore, Store
 from tests.observe.spans import (
     Traces,

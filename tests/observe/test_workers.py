@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from clew import Engine, Graph, node
 from clew.observe import Tracing
 from clew.observe.trace_ids import ids_of
-from clew.runtime.observers import ObservedRun
+from clew.runtime.reporting.observers import ObservedRun
 from tests.observe.collector import Collector, collecting
 
 pytestmark = pytest.mark.posix

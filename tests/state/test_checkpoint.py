@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from clew.errors import CheckpointError, EncodeError
 from clew.state import assemble, checkpoint, position_of, registry
-from clew.state.encoding import MAX_DEPTH
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position
 from clew.state.registry import register_type
+from clew.state.values.encoding import MAX_DEPTH
 
 HEADER = struct.Struct(">8sH32sQ")
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from clew.errors import StateError, UnknownValueError
 from clew.state import assemble, position_of
-from clew.state.codec import digest, encode
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position
+from clew.state.values.codec import digest, encode
 
 
 class TestImmutability:

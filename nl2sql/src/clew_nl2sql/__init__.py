@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew_nl2sql.access import UserContext
     from clew_nl2sql.answer import Answer, Scan
-    from clew_nl2sql.conversation import Conversation
+    from clew_nl2sql.dialogue.conversation import Conversation
     from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
     from clew_nl2sql.models import ChatModel, ModelDecomposer, ModelPlanner, ModelSynthesizer
     from clew_nl2sql.pipeline import Pipeline
@@ -82,7 +82,7 @@ __all__ = [
 _MODULES = {
     "access": ("UserContext",),
     "answer": ("Answer", "Scan"),
-    "conversation": ("Conversation",),
+    "dialogue.conversation": ("Conversation",),
     "errors": ("ErrorCode", "ErrorSeverity", "Nl2sqlError", "PipelineError"),
     "models": ("ChatModel", "ModelDecomposer", "ModelPlanner", "ModelSynthesizer"),
     "pipeline": ("Pipeline",),

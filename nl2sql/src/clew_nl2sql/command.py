@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import typer
 
-from clew.cli.commands.replay import report
+from clew.cli.commands.execution.replay import report
 from clew.cli.options import IdOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.output import CommandError, count, note, say, say_json, say_table
 from clew.cli.run_output import id_of, progress
@@ -22,7 +22,7 @@ from clew.cli.run_output import id_of, progress
 # Every `clew --help` imports this module, so the pipeline is imported on first use.
 if TYPE_CHECKING:
     from clew_nl2sql import Answer, Pipeline, PipelineError, UserContext
-    from clew_nl2sql.conversation import Conversation
+    from clew_nl2sql.dialogue.conversation import Conversation
     from clew_nl2sql.schemas import ReadingsQuestion
 
 SHOWN = 50  # rows of an answer; --json prints all of them
@@ -133,7 +133,7 @@ def ask(
                     lambda: pipeline.choose(name, chosen, remember=remember), name, explain, as_json
                 )
             return _answered(lambda: pipeline.resume(name), name, explain, as_json)
-        from clew_nl2sql.conversation import Conversation
+        from clew_nl2sql.dialogue.conversation import Conversation
 
         conversation = Conversation(pipeline, user=user, source=only)
         asker = Asker(pipeline, conversation, explain, as_json, readings, remember)

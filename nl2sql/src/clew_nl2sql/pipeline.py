@@ -23,8 +23,8 @@ from clew.stores import Store
 from clew_nl2sql.access import UserContext, check_policies, check_user
 from clew_nl2sql.answer import Answer, answer_of
 from clew_nl2sql.artifacts import ArtifactStore
-from clew_nl2sql.choices import ChoiceFile
 from clew_nl2sql.decompose import LinkingDecomposer
+from clew_nl2sql.dialogue.choices import ChoiceFile
 from clew_nl2sql.errors import UsageError
 from clew_nl2sql.graph import build_graph
 from clew_nl2sql.planner.catalog import Catalog

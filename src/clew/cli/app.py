@@ -10,43 +10,13 @@ from typing import Annotated, Any
 import typer
 
 import clew
-from clew.cli.commands import (
-    answer,
-    cancel,
-    check,
-    delete,
-    demo,
-    diff,
-    doctor,
-    explain,
-    explore,
-    export,
-    fork,
-    graph,
-    import_,
-    invalidate,
-    new,
-    prune,
-    pull,
-    queues,
-    replay,
-    rerun,
-    resubmit,
-    resume,
-    run,
-    runs,
-    serve,
-    set_,
-    show,
-    signal,
-    submit,
-    thread,
-    threads,
-    update,
-    why,
-    worker,
-    workers,
-)
+from clew.cli.commands.dependency_graphs import explain, invalidate, pull, set_
+from clew.cli.commands.execution import answer, cancel, fork, replay, rerun, resume, run, signal, update
+from clew.cli.commands.exploration import check, explore
+from clew.cli.commands.first_steps import demo, new
+from clew.cli.commands.inspection import diff, graph, runs, serve, show, thread, threads, why
+from clew.cli.commands.maintenance import delete, doctor, export, import_, prune
+from clew.cli.commands.queue import queues, resubmit, submit, worker, workers
 from clew.cli.output import CommandError, remember_option, report_error, show_warnings
 from clew.cli.plugins import command_names, load_plugins, missing
 from clew.error_text import line_of

@@ -17,7 +17,7 @@ from clew.errors import DefinitionError
 from clew.stores import Store
 
 if TYPE_CHECKING:
-    from clew.runtime.observers import Observer
+    from clew.runtime.reporting.observers import Observer
 
 SEND_TIME = 10.0
 """Seconds that a command takes at its end to send spans."""

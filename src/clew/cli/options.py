@@ -13,8 +13,8 @@ import typer
 from clew import Engine
 from clew.cli.output import CommandError, remember_option
 from clew.errors import DefinitionError, StoreError, UnknownRunError
-from clew.runtime.events import Listener
 from clew.runtime.project import graph_for, listed_graphs
+from clew.runtime.reporting.events import Listener
 from clew.runtime.turns.turn_calls import TurnOptions
 from clew.stores import RunRow, Store
 from clew.stores.factory import open_store, without_password

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from clew.display import UNSAFE, inline
 from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
-from clew.state.display import display_tree
+from clew.state.values.display import display_tree
 
 
 class CommandError(Exception):

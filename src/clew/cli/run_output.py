@@ -28,8 +28,8 @@ from clew.cli.output import (
 from clew.engine.records import Failure
 from clew.error_text import line_of
 from clew.errors import EncodeError, StoreUnavailableError
-from clew.runtime.events import Listener
-from clew.runtime.progress import showing
+from clew.runtime.reporting.events import Listener
+from clew.runtime.reporting.progress import showing
 from clew.runtime.review.json_documents import error_json, failure_json
 
 Make = Callable[[tuple[Listener, ...]], Engine]

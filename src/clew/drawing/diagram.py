@@ -7,7 +7,7 @@ Rules:
   without it, and never for a loop inside a subgraph. Bound values are not state, and not shown.
 - There is an arrow for each pair of boxes and kind of link. Labels of data arrows are values, those of gate arrows are
   choices. A control arrow into a join (``after=all_of(...)``) says so.
-- An arrow is a *back* arrow if its link closes a loop according to `clew.graph.topology`.
+- An arrow is a *back* arrow if its link closes a loop according to `clew.graph.analysis.topology`.
 - The box of a subgraph contains the picture of the inner graph, without inputs.
 - Everything is in order of declaration, so equal graphs have equal pictures.
 """
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from clew.errors import InputError
+from clew.graph.analysis.topology import Topology
 from clew.graph.names import END
-from clew.graph.topology import Topology
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph

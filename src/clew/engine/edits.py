@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.engine.chain import apply_step
 from clew.engine.frame import NO_LIMIT, Frame
-from clew.engine.outcomes import choices
+from clew.engine.history.chain import apply_step
 from clew.engine.program import Program, value_names
 from clew.engine.records import Choice, Outcome, Step
+from clew.engine.updates.outcomes import choices
 from clew.engine.working_state import WorkingState
 from clew.errors import ClewError, InputError
 from clew.graph import Node

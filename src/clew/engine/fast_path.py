@@ -22,14 +22,14 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from clew.engine.decisions import withdraw
-from clew.engine.deltas import NO_DELTAS
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
-from clew.engine.merge import MergeFailure, merge_one
-from clew.engine.outcomes import read
 from clew.engine.program import Program, Wakes
 from clew.engine.records import Outcome, SingleItemStep
-from clew.engine.unstorable import is_storable
+from clew.engine.updates.deltas import NO_DELTAS
+from clew.engine.updates.merge import MergeFailure, merge_one
+from clew.engine.updates.outcomes import read
+from clew.engine.updates.unstorable import is_storable
 from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
 from clew.state import Overwrite

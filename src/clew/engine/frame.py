@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.engine.decisions import BatchStart
-from clew.engine.origins import Past, origin_of
+from clew.engine.history.origins import Past, origin_of
 from clew.engine.program import Program
 from clew.engine.records import Failure, Outcome, Question, WorkItem, item_path, order_key
 from clew.engine.working_state import WorkingState

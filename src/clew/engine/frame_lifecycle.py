@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine import edits
-from clew.engine.chain import apply_step
 from clew.engine.frame import Frame, Item
+from clew.engine.history.chain import apply_step
 from clew.engine.program import check_values, program_of
 from clew.engine.records import Deadline, Failure, Outcome, Question, Start, TypedQuestion
 from clew.engine.working_state import WorkingState

@@ -17,7 +17,8 @@ A lookahead state is provisional in two respects:
   value is *unfinished*, and a node that reads it is not known in any later step.
 - Only the commit decides whether an update is valid. Conflicting updates are left out, and their batches count as
   unfinished until the commit resolves the conflict; only what they can affect waits. An update that a reducer may still
-  reject is assumed valid. If it is rejected, the work that used it is discarded (``clew.engine.rejected_updates``).
+  reject is assumed valid. If it is rejected, the work that used it is discarded
+  (``clew.engine.updates.rejected_updates``).
 """
 
 from __future__ import annotations

@@ -24,24 +24,15 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import (
-    edits,
-    failed_attempts,
-    frame_lifecycle,
-    held_results,
-    lookahead,
-    rejected_updates,
-    steps,
-    stops,
-    unstorable,
-)
+from clew.engine import edits, frame_lifecycle, lookahead, steps, stops
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
-from clew.engine.merge import MergeFailure
 from clew.engine.options import Counters, Notification, Options, PriorWork, Status
-from clew.engine.outcomes import read
 from clew.engine.program import Program
 from clew.engine.records import Failure, Outcome, Question, Start, Step, item_path
+from clew.engine.updates import failed_attempts, held_results, rejected_updates, unstorable
+from clew.engine.updates.merge import MergeFailure
+from clew.engine.updates.outcomes import read
 from clew.engine.working_state import WorkingState
 from clew.graph import END, Command, Send
 from clew.state import GraphState

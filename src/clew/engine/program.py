@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 
 from clew.errors import InputError
 from clew.graph import Graph, Node
-from clew.graph.interface import required_fields
+from clew.graph.analysis.interface import required_fields
+from clew.graph.analysis.topology import Topology, seeds_that_count
+from clew.graph.analysis.validation import has_topology, topology_of
 from clew.graph.names import nearest, similar
-from clew.graph.topology import Topology, seeds_that_count
-from clew.graph.validation import has_topology, topology_of
 from clew.state.valid_values import valid_names
 
 WOKEN = 1

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.deltas import NO_DELTAS, Delta
+from clew.engine.updates.deltas import NO_DELTAS, Delta
 from clew.error_links import child_place
 from clew.error_text import line_of
 from clew.graph import Send

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clew.engine import edits, frame_lifecycle, held_results, lookahead, rejected_updates
+from clew.engine import edits, frame_lifecycle, lookahead
 from clew.engine.decisions import withdrawals
-from clew.engine.deltas import SAME, Delta
 from clew.engine.frame import Frame, Item, OpenStep
-from clew.engine.merge import MergeFailure, custom_names
 from clew.engine.options import Notification
 from clew.engine.records import FailedStep, Failure, Outcome, Step
+from clew.engine.updates import held_results, rejected_updates
+from clew.engine.updates.deltas import SAME, Delta
+from clew.engine.updates.merge import MergeFailure, custom_names
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:

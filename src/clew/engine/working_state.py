@@ -5,7 +5,7 @@ resulting wakes (see ``clew.engine.program``). The machine applies committed ste
 which shares everything with its origin and stores its own changes. The origin may advance concurrently, because it only
 advances to where the branch already is.
 
-Merging comes before installing (``clew.engine.merge``), so a reducer that raises or a conflict changes nothing.
+Merging comes before installing (``clew.engine.updates.merge``), so a reducer that raises or a conflict changes nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 from clew.engine import decisions
 from clew.engine.decisions import PLAIN_START, BatchStart, Sent
-from clew.engine.deltas import NO_DELTAS, Delta
-from clew.engine.merge import UNFINISHED, merge_all, merge_lookahead, merge_one
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.program import CHOSEN, FORWARD, WOKEN, Program
 from clew.engine.records import Choice, Outcome
+from clew.engine.updates.deltas import NO_DELTAS, Delta
+from clew.engine.updates.merge import UNFINISHED, merge_all, merge_lookahead, merge_one
 from clew.state import GraphState, Overwrite, Position, position_of
 
 

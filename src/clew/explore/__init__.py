@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.explore.agent import Agent as Agent
     from clew.explore.api.explorer import explore_api as explore_api
-    from clew.explore.api.outcome import ServiceExplorationResult as ServiceExplorationResult
+    from clew.explore.api.reports.outcome import ServiceExplorationResult as ServiceExplorationResult
     from clew.explore.checking.check import Check as Check
     from clew.explore.checking.check import CheckResult as CheckResult
     from clew.explore.checking.check import check_graph as check_graph
@@ -70,7 +70,7 @@ _MODULES = {
     "RunSystem": "checking.run_system",
     "SearchFrontier": "search.strategies",
     "Severity": "model.invariants",
-    "ServiceExplorationResult": "api.outcome",
+    "ServiceExplorationResult": "api.reports.outcome",
     "State": "model.states",
     "StateGraph": "model.state_graph",
     "Strategy": "search.strategies",

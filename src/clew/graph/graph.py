@@ -22,19 +22,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from clew.errors import GraphError
+from clew.graph.analysis.interface import Interface, read_interface
+from clew.graph.analysis.selection import needed_nodes
+from clew.graph.analysis.topology import Topology, writers_of
+from clew.graph.analysis.validation import validate
 from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
 from clew.graph.hashing.hashes import graph_code, structure_hash
-from clew.graph.interface import Interface, read_interface
 from clew.graph.names import names_of, nearest, similar
 from clew.graph.node import Node, Param, as_node
 from clew.graph.node_options import SubgraphOptions, Target, Targets
 from clew.graph.option_checks import check_flag, check_names, check_text
-from clew.graph.selection import needed_nodes
 from clew.graph.subgraph import MapMode
 from clew.graph.subgraph_node import bound_inside, subgraph_node, unbound_inputs
-from clew.graph.topology import Topology, writers_of
-from clew.graph.validation import validate
 from clew.state.schema import StateSchema, read_schema
 
 if TYPE_CHECKING:

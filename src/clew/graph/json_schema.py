@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from clew.state.conversion import has_model
+from clew.state.values.conversion import has_model
 
 Json = dict[str, Any]
 

@@ -25,13 +25,13 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.errors import GraphError, InputError
+from clew.graph.analysis.validation import topology_of
 from clew.graph.names import check_node_name, check_output_name, check_value_name, nearest
 from clew.graph.node import Node, check_options, make_node
 from clew.graph.node_options import SubgraphOptions
 from clew.graph.option_checks import check_function, check_names
 from clew.graph.signature import ABSENT, MISSING, Param
 from clew.graph.subgraph import MapMode, Subgraph
-from clew.graph.validation import topology_of
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph

@@ -36,7 +36,7 @@ from weakref import WeakKeyDictionary
 from clew.engine.records import FailedAttempt, Outcome, SingleItemStep, Step
 from clew.errors import DefinitionError
 from clew.observe.label_names import BoundedNames
-from clew.runtime.observers import ObservedRun, Observer, RunObserver
+from clew.runtime.reporting.observers import ObservedRun, Observer, RunObserver
 from clew.stores import Store
 
 try:

@@ -19,7 +19,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Status, StatusCode
 
 from clew.error_text import encodable, kind_of, message_of, safely
-from clew.runtime.observers import WorkerObserver
+from clew.runtime.reporting.observers import WorkerObserver
 
 _MOST_EVENTS = 1000
 _PLAIN = (str, bool, int, float, bytes)

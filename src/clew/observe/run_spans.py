@@ -28,7 +28,7 @@ from clew.error_text import encodable, kind_of, line_of, message_of, safely
 from clew.graph import Node
 from clew.observe.model_calls import attributes_of, attributes_of_failure, name_of
 from clew.observe.remote_spans import SpanScope, apply_reports
-from clew.runtime.observers import CallObserver, Request, RunObserver, WorkerObserver
+from clew.runtime.reporting.observers import CallObserver, Request, RunObserver, WorkerObserver
 
 _ASYNC = ("async", "async_generator")
 

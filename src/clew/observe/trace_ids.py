@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from clew.runtime.observers import ObservedRun
+from clew.runtime.reporting.observers import ObservedRun
 
 
 class RunIds(NamedTuple):

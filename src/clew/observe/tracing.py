@@ -32,7 +32,7 @@ from clew.errors import DefinitionError
 from clew.graph import Node
 from clew.loggers import logger
 from clew.observe.trace_ids import DerivedIds, deriving, ids_of
-from clew.runtime.observers import ObservedRun, Observer, RunObserver
+from clew.runtime.reporting.observers import ObservedRun, Observer, RunObserver
 
 try:
     from opentelemetry import context, trace

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from clew.runtime.engine import Engine
-from clew.runtime.events import Event
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import SchedulerMetrics
+from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult, SchedulerState, result_of
 from clew.runtime.settings import EngineOptions
 

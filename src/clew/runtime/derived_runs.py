@@ -16,13 +16,13 @@ from clew.graph_warnings import warn
 from clew.runtime.children.inner_graphs import check_child_graph
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Listener
-from clew.runtime.log.fingerprints import unchanged_fields
+from clew.runtime.log.checks.fingerprints import unchanged_fields
+from clew.runtime.log.checks.run_checks import check_mapping, check_nodes
+from clew.runtime.log.checks.schema_changes import without_unknown
 from clew.runtime.log.registration import PLAIN, Registration
-from clew.runtime.log.run_checks import check_mapping, check_nodes
-from clew.runtime.log.schema_changes import without_unknown
 from clew.runtime.log.snapshots import is_turn
 from clew.runtime.opener import RunOpener
+from clew.runtime.reporting.events import Listener
 from clew.state import GraphState, Overwrite, equal, position_of
 from clew.state.valid_values import ValidValues
 

@@ -15,13 +15,13 @@ from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, RunStateError
 from clew.graph import Graph, Node
 from clew.runtime.drivers.hold import Hold
-from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
 from clew.runtime.log.registration import registered
 from clew.runtime.messages import answer_run, cancel_run, send_signal
-from clew.runtime.observers import Followers
 from clew.runtime.opener import NO_ANSWER
-from clew.runtime.progress import showing
+from clew.runtime.reporting.events import Event
+from clew.runtime.reporting.observers import Followers
+from clew.runtime.reporting.progress import showing
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.run_ids import checked_run_id
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
@@ -455,7 +455,7 @@ class Engine(StoredRuns):
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Execute the nodes of a run against its recordings, and report what differs from them."""
-        from clew.runtime.replays import replay
+        from clew.runtime.review.replays import replay
 
         if not isinstance(strict, bool):
             raise InputError(f"strict must be True or False, got {strict!r}")

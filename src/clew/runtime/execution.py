@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clew.engine.records import Failure
 from clew.engine.stops import Stops
-from clew.engine.unstorable import refused_failure
+from clew.engine.updates.unstorable import refused_failure
 from clew.errors import (
     ClewError,
     CommitConflictError,
@@ -26,19 +26,19 @@ from clew.errors import (
 )
 from clew.graph import Graph
 from clew.graph_warnings import with_this_line
-from clew.runtime import forks
 from clew.runtime.children.ended_children import end_children
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.take import announce_end, begin_take, leave_take
-from clew.runtime.events import Listener
 from clew.runtime.inspection import build_result, read_result, result_so_far
 from clew.runtime.late_answers import aread_late_answers, read_late_answers
 from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.metrics import Totals, totals_of
 from clew.runtime.opener import RunOpener
+from clew.runtime.process import forks
+from clew.runtime.reporting.events import Listener
 from clew.runtime.result import RunResult, raiser
 from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings
@@ -200,7 +200,7 @@ class RunExecution:
                 return opened
             hold.session = opened
             if opened.machine.root.program.graph.has_async_nodes:
-                from clew.runtime.own_loop import run_coroutine  # it imports asyncio
+                from clew.runtime.process.own_loop import run_coroutine  # it imports asyncio
 
                 return run_coroutine(partial(self.adrive_session, opened))
             self.begin(opened)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from clew.errors import ClewError, RunOwnedError, RunStateError
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.inbox import ANSWER
-from clew.runtime.events import Listener, Listeners
 from clew.runtime.inspection import read_result
 from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.reporting.events import Listener, Listeners
 from clew.runtime.result import RunResult
 
 if TYPE_CHECKING:

@@ -24,28 +24,28 @@ from clew.runtime.drivers.durable_waits import restore_waits, waits_of
 from clew.runtime.drivers.inbox import collect, receive_answers
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Listener, Listeners
-from clew.runtime.log.fingerprints import (
+from clew.runtime.log.checks.fingerprints import (
     changed_code,
     changed_structure,
     is_made_with,
     kept_codes,
     warn_of_reducers,
 )
-from clew.runtime.log.graph_changes import accepted_changes, fill_defaults
+from clew.runtime.log.checks.graph_changes import accepted_changes, fill_defaults
+from clew.runtime.log.checks.run_checks import check_nodes, check_step, checked_values, input_values
+from clew.runtime.log.checks.schema_changes import gained, with_defaults
+from clew.runtime.log.entries.records import AcceptedChanges, AnswerRecord, ResumeRecord
+from clew.runtime.log.entries.stop_records import stops_of_resume
 from clew.runtime.log.in_memory.repository import repository_of
 from clew.runtime.log.persons import this_user
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.records import AcceptedChanges, AnswerRecord, ResumeRecord
 from clew.runtime.log.registration import PLAIN, Registration
-from clew.runtime.log.run_checks import check_nodes, check_step, checked_values, input_values
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.schema_changes import gained, with_defaults
-from clew.runtime.log.stop_records import stops_of_resume
 from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn
-from clew.runtime.observers import Followers, split
 from clew.runtime.ownership import Ownership, root_of
+from clew.runtime.reporting.events import Listener, Listeners
+from clew.runtime.reporting.observers import Followers, split
 from clew.runtime.run_ids import seed_of
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position, assemble, position_of

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from clew import display
-from clew.engine.blockers import blockers
+from clew.engine.history.blockers import blockers
 from clew.engine.machine import Machine
 from clew.engine.options import Status
 from clew.engine.records import Failure, Question, WorkItem
@@ -21,8 +21,8 @@ from clew.error_links import link, linked_result
 from clew.error_text import line_of, native, safely, set_native
 from clew.errors import InputError, RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
+from clew.runtime.log.entries.wait_records import SignalRecord
 from clew.runtime.log.metrics import SchedulerMetrics, Totals, totals_of
-from clew.runtime.log.wait_records import SignalRecord
 from clew.state import GraphState
 
 

@@ -11,8 +11,8 @@ import msgspec
 from clew.errors import DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest
-from clew.runtime.clock import SYSTEM_CLOCK, Clock
-from clew.runtime.observers import Followers, Observer
+from clew.runtime.process.clock import SYSTEM_CLOCK, Clock
+from clew.runtime.reporting.observers import Followers, Observer
 from clew.stores import Store
 
 if TYPE_CHECKING:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from clew.engine.blockers import explanation, of_node
-from clew.engine.next_items import next_items
+from clew.engine.history.blockers import explanation, of_node
+from clew.engine.history.next_items import next_items
+from clew.engine.history.reasons import Why, why
 from clew.engine.options import Status
-from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError, StoreError
 from clew.graph.names import is_text, nearest, similar
 from clew.runtime.children.inside import child_at, frame_at
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Event, Listeners
 from clew.runtime.inspection import read_history, read_result, result_so_far
 from clew.runtime.log.checkpoints import Checkpoint, History
-from clew.runtime.log.records import LabelRecord
+from clew.runtime.log.entries.records import LabelRecord
 from clew.runtime.log.run_log import lineage_of
 from clew.runtime.log.snapshots import begins_turn
+from clew.runtime.reporting.events import Event, Listeners
 from clew.runtime.result import RunResult
 from clew.runtime.run_ids import checked_run_id
 from clew.runtime.run_pages import RunFilter, RunPage, list_runs

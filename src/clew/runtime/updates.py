@@ -15,20 +15,20 @@ from typing import Any
 import msgspec
 
 from clew.engine import edits
-from clew.engine.chain import Chain
+from clew.engine.history.chain import Chain
 from clew.engine.machine import Machine
-from clew.engine.merge import MergeFailure
 from clew.engine.options import Options
 from clew.engine.program import Program
 from clew.engine.records import Retry, Step, Withdrawn
 from clew.engine.stops import path_of_node
+from clew.engine.updates.merge import MergeFailure
 from clew.engine.working_state import WorkingState
 from clew.errors import InputError, RunStateError
 from clew.graph import Graph
+from clew.runtime.log.entries.records import ResumeRecord
 from clew.runtime.log.frames import graph_at, open_frame, work_inside
 from clew.runtime.log.persons import this_user
 from clew.runtime.log.reader import StoredRun
-from clew.runtime.log.records import ResumeRecord
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import RunOpener
 

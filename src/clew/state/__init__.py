@@ -5,15 +5,16 @@ This is the lowest layer: it does not depend on graphs, runs or stores.
 
 from __future__ import annotations
 
-from clew.state.codec import decode, digest, encode, from_tree, to_tree
-from clew.state.encoding import LARGE
-from clew.state.equality import equal, fingerprint, same
 from clew.state.graph_state import GraphState, assemble, columns_of, located, position_of
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
 from clew.state.schema import Field, StateSchema, read_schema
-from clew.state.stored import (
+from clew.state.stored_object import StoredObject
+from clew.state.values.codec import decode, digest, encode, from_tree, to_tree
+from clew.state.values.encoding import LARGE
+from clew.state.values.equality import equal, fingerprint, same
+from clew.state.values.stored import (
     bytes_header,
     canonical,
     canonical_part,
@@ -24,7 +25,6 @@ from clew.state.stored import (
     stored_values,
     unpacked,
 )
-from clew.state.stored_object import StoredObject
 
 __all__ = [
     "Field",

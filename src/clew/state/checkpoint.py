@@ -29,9 +29,9 @@ import msgspec
 
 from clew.errors import CheckpointError, DecodeError, EncodeError
 from clew.state import located
-from clew.state.codec import from_tree, to_tree
-from clew.state.encoding import NO_ROOM
 from clew.state.position import Count, Position, plain_history, plain_position, read_history
+from clew.state.values.codec import from_tree, to_tree
+from clew.state.values.encoding import NO_ROOM
 
 if TYPE_CHECKING:
     from clew.state.graph_state import GraphState

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from clew.state.equality import equal
+from clew.state.values.equality import equal
 
 V = TypeVar("V")
 

@@ -27,8 +27,8 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.column_view import ColumnView
-from clew.state.equality import equal
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
+from clew.state.values.equality import equal
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # index in the order of names, value, version

@@ -8,8 +8,8 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
-from clew.state.codec import digest, encode
-from clew.state.stored import stored_values
+from clew.state.values.codec import digest, encode
+from clew.state.values.stored import stored_values
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 

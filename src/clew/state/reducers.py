@@ -17,7 +17,7 @@ Without a reliable count (another interpreter, or no global lock between countin
 A reducer is *own* for a merge (`is_own`) when it is one of the library's and the values are of builtin types, so that
 the merge runs no user code. Every other merge is *custom*. A custom reducer is called once, when its step is committed:
 `call` does that, and rejects a reducer that changes its first argument. Everything that reads the run later applies the
-delta that the commit recorded (``clew.engine.deltas``). The same holds for ``operator.add`` over a user's class.
+delta that the commit recorded (``clew.engine.updates.deltas``). The same holds for ``operator.add`` over a class.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from typing import Any, TypeVar, overload
 
 from clew.errors import ClassChangedError, DefinitionError
 from clew.module_names import stored_module_name
-from clew.state.class_kinds import Functions, MissingFields, given, kind_of
+from clew.state.values.class_kinds import Functions, MissingFields, given, kind_of
 
 C = TypeVar("C", bound=type)
 Hook = Callable[[Any], Any]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from clew.state.libraries import BY_TAG, format_of
+from clew.state.values.libraries import BY_TAG, format_of
 
 UNSET = "_unset"
 """Beside the fields of a pydantic model: the names of those that were not set. No field can be called so."""

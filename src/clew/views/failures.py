@@ -43,7 +43,7 @@ def failures_json(row: RunRow) -> list[Json]:
 
 
 def failure_json(plain: Json) -> Json:
-    """Return a failure, given what `clew.runtime.log.stored_errors` has stored."""
+    """Return a failure, given what `clew.runtime.log.entries.stored_errors` has stored."""
     at = plain.get("at")
     place: Json = at if isinstance(at, dict) else {}
     return {

@@ -16,15 +16,15 @@ from clew.error_text import encodable
 from clew.errors import ClewError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.drivers.inbox import unpacked
-from clew.runtime.log.codec import EntryDecoder
+from clew.runtime.log.entries.codec import EntryDecoder
+from clew.runtime.log.entries.records import ANSWER, QUESTION, names_of
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.records import ANSWER, QUESTION, names_of
 from clew.runtime.log.run_log import RunLog
 from clew.stores import RunRow, Store
 from clew.views.commands import run_command
 from clew.views.descriptions import description_of, frame_description
+from clew.views.run.stored_steps import record_of
 from clew.views.shown import shown
-from clew.views.stored_steps import record_of
 
 Json = dict[str, Any]
 

@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 
 from clew.errors import ClewError, InputError, StoreError
+from clew.runtime.log.entries.records import LABEL, RETRY
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import LABEL, RETRY
 from clew.runtime.log.run_rows import opened_row
 from clew.stores import RunRow, Store
 from clew.stores.pages import decode_cursor
 from clew.views.descriptions import description_of, nodes_of
 from clew.views.query import NEEDS_ME, Part, RunQuery, parse
+from clew.views.run.stored_steps import counts_of
 from clew.views.run_rows import Json, RowReader
-from clew.views.stored_steps import counts_of
 
 PAGE = 50
 MOST = 500

@@ -13,14 +13,14 @@ from typing import Any
 from clew.error_text import encodable, type_name
 from clew.errors import ClewError
 from clew.graph import Send
-from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.records import JOURNAL, RETRY, STEP
+from clew.runtime.log.entries.codec import EntryDecoder
+from clew.runtime.log.entries.records import JOURNAL, RETRY, STEP
 from clew.runtime.log.run_rows import opened_row
 from clew.stores import RunRow, Store
 from clew.stores.protocol import LAST, Owner, WorkerRow
 from clew.stores.queue import FINAL, PARKED
 from clew.views.questions import open_questions, title_of
-from clew.views.stored_steps import counts_of
+from clew.views.run.stored_steps import counts_of
 
 Json = dict[str, Any]
 EXECUTES = ("running",)

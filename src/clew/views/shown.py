@@ -21,9 +21,9 @@ from uuid import UUID
 
 from clew.display import brief
 from clew.error_text import encodable
-from clew.runtime.log.large_values import Kept
-from clew.state.libraries import brief as library_form
+from clew.runtime.log.entries.large_values import Kept
 from clew.state.stored_object import UNSET, StoredContent, StoredObject
+from clew.state.values.libraries import brief as library_form
 
 SAFE = 2**53
 _DEEP = 24

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from clew.error_text import encodable
-from clew.runtime.log.large_values import Kept
+from clew.runtime.log.entries.large_values import Kept
 from clew.state import same
 from clew.views.shown import shown
 

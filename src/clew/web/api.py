@@ -16,25 +16,25 @@ from clew.errors import InputError
 from clew.runtime.log.reader import RunReader
 from clew.stores import Store
 from clew.stores.factory import table_names
-from clew.views.calls import MOST as MOST_CALLS
-from clew.views.calls import CallReader
 from clew.views.checks import TABLE as CHECKS
 from clew.views.checks import check_json, checks_json
 from clew.views.comparison import Comparison
 from clew.views.dependency_graphs import PREFIX, graphs_json
 from clew.views.dependency_graphs import graph_json as values_json
-from clew.views.inside import InsideReader
-from clew.views.pictures import graph_json
 from clew.views.questions import QuestionReader
 from clew.views.queues import WINDOWS, FinishedRuns, queues_json
-from clew.views.run_header import RunHeader
-from clew.views.run_index import MOST_FOUND, RunIndex
-from clew.views.run_journal import MOST as MOST_ENTRIES
-from clew.views.run_journal import JournalReader
+from clew.views.run.calls import MOST as MOST_CALLS
+from clew.views.run.calls import CallReader
+from clew.views.run.header import RunHeader
+from clew.views.run.index import MOST_FOUND, RunIndex
+from clew.views.run.inside import InsideReader
+from clew.views.run.journal import MOST as MOST_ENTRIES
+from clew.views.run.journal import JournalReader
+from clew.views.run.pictures import graph_json
+from clew.views.run.states import RunStates
+from clew.views.run.timeline import Timeline
+from clew.views.run.why import DEEPEST, WhyReader
 from clew.views.run_list import MOST, PAGE, RunList
-from clew.views.run_states import RunStates
-from clew.views.timeline import Timeline
-from clew.views.why import DEEPEST, WhyReader
 from clew.web.access import HEADERS
 from clew.web.answers import VERSION, answer, encoded
 from clew.web.routes import Routes

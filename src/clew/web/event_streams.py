@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from clew.errors import ClewError, UnknownRunError
-from clew.runtime.log.records import ANSWER, JOURNAL, QUESTION, RETRY, STEP, WAIT, WAITED, names_of
+from clew.runtime.log.entries.records import ANSWER, JOURNAL, QUESTION, RETRY, STEP, WAIT, WAITED, names_of
 from clew.stores.protocol import LAST
 from clew.views.run_rows import RowReader
 from clew.web.access import HEADERS

@@ -25,7 +25,7 @@ from clew.stores import RunRow, Store
 from clew.views.commands import command, run_command
 from clew.views.json_check import problems
 from clew.views.questions import QuestionReader, answer_schema
-from clew.views.run_header import RunHeader
+from clew.views.run.header import RunHeader
 from clew.web.answers import ApiError
 from clew.web.processes import ServerProcesses, failed
 from clew.web.value_verbs import ValueVerbs

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clew.explore.api.calls import CRITICAL, LEADING, PROBING, UNLINKED, Call, CallTable
-from clew.explore.api.document import ApiDocument
 from clew.explore.api.logins import Authentication
+from clew.explore.api.openapi.document import ApiDocument
 from clew.explore.api.requests import RequestBuilder
 from clew.explore.api.resources import Made, new_resource
 from clew.explore.api.turns import CallTurns

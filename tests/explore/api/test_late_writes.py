@@ -12,7 +12,7 @@ import pytest
 
 from clew.explore import explore_api
 from clew.explore.api import late_writes
-from clew.explore.api.reproductions import Reproduction
+from clew.explore.api.reports.reproductions import Reproduction
 from clew.explore.systems import SQLiteSystem
 
 pytest.importorskip("fastapi", reason="the service of these tests uses FastAPI")
@@ -22,7 +22,7 @@ pytest.importorskip("uvicorn", reason="only a running service answers before it 
 import httpx
 
 from tests.explore.api.late_service import notes
-from tests.explore.api.test_reproductions import TOOLS, run_script_at, run_tests, serving
+from tests.explore.api.reports.test_reproductions import TOOLS, run_script_at, run_tests, serving
 
 PAUSE = 1.0  # seconds after a write in a script
 

@@ -17,9 +17,9 @@ import pytest
 
 from clew.errors import DefinitionError, RefusedServiceError
 from clew.explore import Severity, explore_api
-from clew.explore.api.in_process import in_process
-from clew.explore.api.messages import HttpRequest
-from clew.explore.api.network_guard import guarded
+from clew.explore.api.transports.in_process import in_process
+from clew.explore.api.transports.messages import HttpRequest
+from clew.explore.api.transports.network_guard import guarded
 from tests.explore.api.items_service import DOCUMENT, items
 from tests.explore.systems.postgres_databases import Database
 

@@ -33,7 +33,7 @@ from clew import (
 )
 from clew.errors import EncodeError, GraphError, GraphWarning, InputError, PolicyError, StoreUnavailableError
 from clew.runtime.executors import processes
-from clew.runtime.log.large_values import _BLOB
+from clew.runtime.log.entries.large_values import _BLOB
 from clew.testing import VirtualClock
 from tests.runtime import on_processes
 

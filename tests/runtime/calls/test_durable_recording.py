@@ -13,7 +13,7 @@ import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteStore, node
 from clew.errors import EncodeError, NodeError, RecordCorruptError
-from clew.runtime.log.call_records import RecordedCall
+from clew.runtime.log.entries.call_records import RecordedCall
 from clew.stores import LogEntry
 from clew.stores.sql_rows import checksum
 from tests.runtime.killed import as_if_killed

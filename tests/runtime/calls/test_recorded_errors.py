@@ -15,7 +15,7 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
 from clew.errors import ClewError
-from clew.runtime.log.stored_errors import error_of, plain_error
+from clew.runtime.log.entries.stored_errors import error_of, plain_error
 from tests.runtime.killed import as_if_killed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, node
-from clew.runtime.log.call_records import RecordedCall
+from clew.runtime.log.entries.call_records import RecordedCall
 
 TWICE = RetryPolicy(max_attempts=2, base_delay=1e-9)
 

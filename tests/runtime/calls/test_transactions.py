@@ -12,7 +12,7 @@ import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, node
 from clew.errors import StoreError
-from clew.runtime import crash_points
+from clew.runtime.process import crash_points
 from tests.runtime.killed import as_if_killed
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from clew import Context, Engine, Graph, PostgresStore, RetryPolicy, SQLiteStore, node
-from clew.runtime import crash_points
+from clew.runtime.process import crash_points
 from clew.stores import Store
 
 FILE = Path()  # where effects are noted
@@ -119,7 +119,7 @@ def main() -> None:
     import psycopg  # noqa: F401
 
     import clew.runtime.drivers.dispatch
-    import clew.runtime.thread_pool
+    import clew.runtime.process.thread_pool
     import clew.stores.postgres.store
     import clew.stores.sqlite.store  # noqa: F401
 

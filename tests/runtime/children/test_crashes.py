@@ -12,7 +12,7 @@ from secrets import token_hex
 import pytest
 
 from clew import Engine, PostgresStore, SQLiteStore
-from clew.runtime import crash_points
+from clew.runtime.process import crash_points
 from clew.stores import Store
 from tests.stores.servers import PostgresServer
 

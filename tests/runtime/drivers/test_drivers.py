@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, Send, node, route
-from clew.runtime.thread_pool import DaemonThreadPool
+from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.testing import VirtualClock
 
 

@@ -62,7 +62,7 @@ def test_loading_copies_it_once_too(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     engine.run({"most": 2_000}, run_id="r")
     copies = []
     monkeypatch.setattr(
-        "clew.engine.merge.fold", lambda *merged: (copies.append(1), reducers.fold(*merged))[1]
+        "clew.engine.updates.merge.fold", lambda *merged: (copies.append(1), reducers.fold(*merged))[1]
     )
     assert len(engine.state("r").values["messages"]) == 2_000
     assert len(copies) <= 3
@@ -183,7 +183,7 @@ def test_a_node_that_chooses_itself_again_does_not_copy_it_either(
 
     copies = []
     monkeypatch.setattr(
-        "clew.engine.merge.fold", lambda *merged: (copies.append(1), reducers.fold(*merged))[1]
+        "clew.engine.updates.merge.fold", lambda *merged: (copies.append(1), reducers.fold(*merged))[1]
     )
     for store in stores(tmp_path):
         copies.clear()

@@ -29,8 +29,8 @@ from clew import (
     route,
 )
 from clew.errors import InputError, StoreUnavailableError
-from clew.runtime.events import Event
-from clew.runtime.thread_pool import DaemonThreadPool
+from clew.runtime.process.thread_pool import DaemonThreadPool
+from clew.runtime.reporting.events import Event
 from clew.stores import WouldWait
 from tests.stores.servers import PostgresServer
 

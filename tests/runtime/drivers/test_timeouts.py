@@ -14,7 +14,7 @@ import pytest
 from clew import Context, Engine, Graph, RetryPolicy, node
 from clew.errors import NodeError, NodeTimeoutError, RunCancelledError
 from clew.runtime.drivers.dispatch import submit
-from clew.runtime.thread_pool import DaemonThreadPool
+from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.state import position_of
 from clew.testing import VirtualClock
 

@@ -10,8 +10,8 @@ import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
 from clew.errors import DefinitionError, EncodeError
-from clew.runtime.log.records import MOST_PUBLISHED, PUBLISHED
-from clew.runtime.log.verification import problems
+from clew.runtime.log.checks.verification import problems
+from clew.runtime.log.entries.records import MOST_PUBLISHED, PUBLISHED
 from tests.runtime.handles.worker import GRAPHS
 
 Open = Callable[..., Engine]

@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 
 from clew import END, Engine, Graph, Overwrite, Send, ifelse, node, route
-from clew.engine.deltas import Delta
 from clew.engine.records import SingleItemStep, Step
+from clew.engine.updates.deltas import Delta
 from clew.errors import OutputError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
-from clew.cli.commands.doctor import examine
+from clew.cli.commands.maintenance.doctor import examine
 from clew.errors import ClewError, StoreCorruptError
 from clew.stores import RunRow
 
@@ -193,7 +193,7 @@ def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None
 
 
 def test_whatever_is_wrong_with_a_run_the_doctor_goes_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.runtime.log import verification
+    from clew.runtime.log.checks import verification
 
     def fail(*args: Any) -> Any:
         raise RecursionError("it is too deep")

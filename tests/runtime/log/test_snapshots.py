@@ -13,7 +13,7 @@ import pytest
 
 from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, node
 from clew.errors import StoreCorruptError
-from clew.runtime.log.large_values import Kept
+from clew.runtime.log.entries.large_values import Kept
 from clew.runtime.log.snapshots import NODE_ENTRY, PIECE, read_snapshot, snapshot_entry
 from clew.state import assemble, position_of
 from clew.state.position import NodeExecution, Position

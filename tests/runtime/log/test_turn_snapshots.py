@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Engine, Graph, SQLiteStore, merge, node
-from clew.runtime.log.records import SNAPSHOT
+from clew.runtime.log.entries.records import SNAPSHOT
 from clew.stores import Store
 
 

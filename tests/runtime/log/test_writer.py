@@ -14,8 +14,8 @@ from clew.engine.records import FinishedItem, Outcome, Question, Start, Step
 from clew.errors import EncodeError, StoreError
 from clew.runtime.calls.recorder import ItemCalls, Recorder
 from clew.runtime.log.background_writer import BackgroundWriter, Work
-from clew.runtime.log.call_records import CallIntent, RecordedCall
-from clew.runtime.log.codec import EntryEncoder
+from clew.runtime.log.entries.call_records import CallIntent, RecordedCall
+from clew.runtime.log.entries.codec import EntryEncoder
 from clew.runtime.log.run_log import read_log
 from clew.runtime.log.writer import LogWriter
 from clew.state import GraphState

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clew import Context, Graph, Send, SideEffectPolicy, node, route
-from clew.runtime import crash_points
+from clew.runtime.process import crash_points
 
 
 def doubled(x: int) -> int:

@@ -15,7 +15,7 @@ import pytest
 from clew import Context, Engine, Graph, NodePolicy, RetryPolicy, Worker, interrupt, node
 from clew.errors import InputError, RunStateError, UnknownRunError, WaitTimeoutError
 from clew.runtime.calls import waiting
-from clew.runtime.clock import SystemClock
+from clew.runtime.process.clock import SystemClock
 from clew.stores import Store
 from tests.runtime.workers.test_worker import until, working
 from tests.store_fixtures import every_store, local_store

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from clew import Context, node
-from clew_nl2sql.choices import same_wording
+from clew_nl2sql.dialogue.choices import same_wording
 from clew_nl2sql.nodes.readings import reading_of
 from clew_nl2sql.nodes.schema_retriever import query_of
 from clew_nl2sql.resources import Resources

@@ -2,12 +2,8 @@
 
 ::
 
-    document      the OpenAPI document: operations, parameters, security
-    values        example values of a schema
-    matching      whether a response matches its schema
-    links         which operation creates what a parameter names
-    messages      requests and responses; `in_process`, `over_http`: how they are sent
-    network_guard blocks outgoing connections of an application in process
+    openapi       the document: its operations, their links, example values, whether a response matches its schema
+    transports    requests and responses, and how they are sent: in process, or over HTTP
     logins        how an actor authenticates
     resources     what earlier responses created
     calls         which requests a state offers, by symbolic names
@@ -21,8 +17,7 @@
     calibration   what is volatile, and what is not rolled back
     naming        the identity of states: generated values are renamed
     turns         the order in which calls are tried
-    reproductions violations as scripts
-    outcome       the result
+    reports       the result, and violations as scripts
     migrations    runs Django or Alembic migrations first
     opening       opens systems, applications and documents by their addresses
     explorer      `explore_api`

@@ -26,10 +26,10 @@ from clew.explore.api.calls import Call
 from clew.explore.api.checks import ACCEPTED, FAILED, RATE_LIMITED
 from clew.explore.api.late_writes import Lateness
 from clew.explore.api.logins import signs_out
-from clew.explore.api.messages import NOT_JSON, HttpResponse
 from clew.explore.api.resources import MADE, new_resource, scalars
 from clew.explore.api.sending import LOGINS, Sender
 from clew.explore.api.table_changes import Column, Snapshot, same
+from clew.explore.api.transports.messages import NOT_JSON, HttpResponse
 from clew.explore.model.world import World
 
 SHIFT = 10  # of the values of an operation whose first ones were rejected

@@ -21,11 +21,11 @@ from typing import Any
 
 import msgspec
 
-from clew.explore.api.document import ApiDocument, Operation
-from clew.explore.api.links import body_links, field_for, is_own_path, label_of, makers_of
 from clew.explore.api.logins import Authentication
+from clew.explore.api.openapi.document import ApiDocument, Operation
+from clew.explore.api.openapi.links import body_links, field_for, is_own_path, label_of, makers_of
+from clew.explore.api.openapi.values import VARIANTS, kind_of, merged, value_of
 from clew.explore.api.resources import Made, Resource, same_args
-from clew.explore.api.values import VARIANTS, kind_of, merged, value_of
 
 UPDATE_NUMBER = 7  # of the values of an update
 PROBE_NUMBER = 9

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from clew.explore.api.calls import Call
-from clew.explore.api.document import ApiDocument, Operation
-from clew.explore.api.matching import mismatch
-from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse
+from clew.explore.api.openapi.document import ApiDocument, Operation
+from clew.explore.api.openapi.matching import mismatch
 from clew.explore.api.resources import Resource, scalars
 from clew.explore.api.table_changes import Change, Column
+from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse
 from clew.explore.model.findings import Finding
 from clew.explore.model.invariants import Severity
 

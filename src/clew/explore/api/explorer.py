@@ -19,18 +19,18 @@ from clew.explore.agent import Agent
 from clew.explore.api.calibration import Calibration, CalibrationResult
 from clew.explore.api.calls import CallTable
 from clew.explore.api.checks import ACCEPTED
-from clew.explore.api.document import ApiDocument
-from clew.explore.api.in_process import in_process
 from clew.explore.api.logins import Authentication
-from clew.explore.api.messages import Transport
 from clew.explore.api.migrations import run_migrations
 from clew.explore.api.naming import SESSION, StateNames
-from clew.explore.api.network_guard import BlockedConnections, guarded, unguarded_libraries
+from clew.explore.api.openapi.document import ApiDocument
 from clew.explore.api.opening import check_systems, check_url, find_document, load_app, open_systems
-from clew.explore.api.outcome import ServiceExplorationResult, ServiceReport
-from clew.explore.api.over_http import HttpTransport
-from clew.explore.api.reproductions import Reproduction, reproduction_of
+from clew.explore.api.reports.outcome import ServiceExplorationResult, ServiceReport
+from clew.explore.api.reports.reproductions import Reproduction, reproduction_of
 from clew.explore.api.sending import Sender
+from clew.explore.api.transports.in_process import in_process
+from clew.explore.api.transports.messages import Transport
+from clew.explore.api.transports.network_guard import BlockedConnections, guarded, unguarded_libraries
+from clew.explore.api.transports.over_http import HttpTransport
 from clew.explore.api.turns import CallTurns
 from clew.explore.model.actions import Action
 from clew.explore.model.world import World

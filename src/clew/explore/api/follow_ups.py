@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from clew.explore.api import checks
-from clew.explore.api.document import Operation
 from clew.explore.api.late_writes import LateWrites
-from clew.explore.api.links import field_for, readers_of
-from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse
+from clew.explore.api.openapi.document import Operation
+from clew.explore.api.openapi.links import field_for, readers_of
 from clew.explore.api.resources import fields_of
 from clew.explore.api.table_changes import Change
+from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse
 from clew.explore.model.findings import Finding
 
 if TYPE_CHECKING:

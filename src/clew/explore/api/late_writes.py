@@ -21,8 +21,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from clew.explore.api.messages import HttpResponse
 from clew.explore.api.table_changes import Snapshot, same
+from clew.explore.api.transports.messages import HttpResponse
 
 PAUSE = 0.003  # seconds between two observations
 PAUSES = (0.02, 0.1, 0.5, 1.5)  # seconds between reads

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clew.errors import DefinitionError
-from clew.explore.api.document import ApiDocument, Operation
-from clew.explore.api.messages import HttpResponse
+from clew.explore.api.openapi.document import ApiDocument, Operation
+from clew.explore.api.openapi.values import PASSWORD, merged, value_of
 from clew.explore.api.resources import scalars
-from clew.explore.api.values import PASSWORD, merged, value_of
+from clew.explore.api.transports.messages import HttpResponse
 
 NAMES = ("alice", "bob", "carol", "dave")
 SIGN_UP_NUMBER = 100  # of the values of the first actor that signs up

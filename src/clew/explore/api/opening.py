@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from clew.errors import DefinitionError, RefusedServiceError, SystemSetupError
-from clew.explore.api.document import load_document, read_document
-from clew.explore.api.messages import HttpRequest, Transport
-from clew.explore.api.network_guard import is_local
+from clew.explore.api.openapi.document import load_document, read_document
+from clew.explore.api.transports.messages import HttpRequest, Transport
+from clew.explore.api.transports.network_guard import is_local
 
 ROWS_SHOWN = 1000  # of a table, row by row: generated values can be renamed only in rows
 DOCUMENTS = (

@@ -14,7 +14,7 @@ import msgspec
 
 from clew.explore.api.calls import Argument, Call
 from clew.explore.api.checks import ACCEPTED
-from clew.explore.api.links import field_for
+from clew.explore.api.openapi.links import field_for
 from clew.explore.api.resources import MADE, Made, Resource
 from clew.explore.api.table_changes import Column, new_rows
 from clew.explore.model.world import World

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from clew.explore.api.calls import Argument, Call, CallTable
-from clew.explore.api.document import Operation, Parameter
-from clew.explore.api.messages import NOT_JSON, HttpRequest
+from clew.explore.api.openapi.document import Operation, Parameter
+from clew.explore.api.openapi.values import HUGE, PROBE_TEXT, kind_of, merged, value_of
 from clew.explore.api.resources import Made
-from clew.explore.api.values import HUGE, PROBE_TEXT, kind_of, merged, value_of
+from clew.explore.api.transports.messages import NOT_JSON, HttpRequest
 from clew.explore.systems.http.session import ActorCredentials
 
 _UNKNOWN_UUID = "00000000-0000-4000-8000-00000000dead"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
-from clew.explore.api.messages import NOT_JSON, HttpResponse
+from clew.explore.api.transports.messages import NOT_JSON, HttpResponse
 
 MADE = "made"
 _FIELDS = 40  # of one resource

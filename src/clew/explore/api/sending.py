@@ -19,11 +19,11 @@ import msgspec
 from clew.explore.api import checks
 from clew.explore.api.calls import Call, CallTable, references_of
 from clew.explore.api.checks import ACCEPTED, RATE_LIMITED, Exchange
-from clew.explore.api.document import Operation
 from clew.explore.api.follow_ups import FollowUps
 from clew.explore.api.late_writes import LateWrites
 from clew.explore.api.logins import Actor
-from clew.explore.api.messages import NOT_JSON, HttpRequest, HttpResponse, Transport
+from clew.explore.api.openapi.document import Operation
+from clew.explore.api.openapi.values import value_of
 from clew.explore.api.ownership import is_owned
 from clew.explore.api.requests import RequestBuilder
 from clew.explore.api.resources import MADE, Made, fields_of, forget_rows, may_hold, new_resource, update
@@ -39,7 +39,7 @@ from clew.explore.api.table_changes import (
     same,
     values_of,
 )
-from clew.explore.api.values import value_of
+from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse, Transport
 from clew.explore.model.actions import Action
 from clew.explore.model.findings import Finding
 from clew.explore.model.world import World

@@ -14,7 +14,7 @@ import msgspec
 
 from clew.errors import DefinitionError
 from clew.explore.checking.faulty_store import WRITES
-from clew.runtime import crash_points
+from clew.runtime.process import crash_points
 from clew.state import encode
 
 FAULTS = ("crash", "fail", "timeout", "store")

@@ -16,9 +16,9 @@ from clew.graph import Graph
 from clew.runtime.children.child_runs import ChildRun
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Listener
 from clew.runtime.inspection import read_result
 from clew.runtime.opener import RunOpener
+from clew.runtime.reporting.events import Listener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
 from clew.stores import Store

@@ -34,10 +34,10 @@ from clew.runtime.calls.recorder import Recorder, is_async
 from clew.runtime.calls.scopes import Asking, NodeCall
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.timers import Timer
+from clew.runtime.log.entries.wait_records import WaitRecord
 from clew.runtime.log.snapshots import SinceSnapshot
-from clew.runtime.log.wait_records import WaitRecord
 from clew.runtime.opener import NO_ANSWER, RunOpener
-from clew.runtime.own_loop import run_coroutine
+from clew.runtime.process.own_loop import run_coroutine
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode
 from clew.stores import Store

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import DefinitionError
-from clew.state.codec import decode, encode
+from clew.state.values.codec import decode, encode
 
 _IMMUTABLE = frozenset({str, int, float, bool, bytes, type(None)})
 

@@ -17,7 +17,7 @@ from clew.errors import DefinitionError, EncodeError
 from clew.explore.model.context import WorldContext
 from clew.explore.model.observation import Observation
 from clew.explore.model.states import State, SystemState
-from clew.state.codec import encode
+from clew.state.values.codec import encode
 
 _NOTHING: dict[str, Any] = {}
 _BY_VALUE, _BY_DIGEST = b"v", b"d"

@@ -7,7 +7,7 @@ from typing import Any
 
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import State, Transition
-from clew.state.codec import to_tree
+from clew.state.values.codec import to_tree
 
 ABSENT = object()
 

@@ -50,7 +50,7 @@ from clew.errors import (
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.states import ID_LENGTH
 from clew.explore.model.world import StoredCheckpoint, World
-from clew.state.codec import decode, encode
+from clew.state.values.codec import decode, encode
 
 Pieces = Iterable[bytes]
 

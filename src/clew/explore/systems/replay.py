@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.model.observation import Observation
-from clew.state.codec import encode
+from clew.state.values.codec import encode
 
 
 class ResettableSystem:

@@ -51,8 +51,8 @@ from clew.graph.hashing.instructions import SKIPPED, instructions_of
 from clew.graph.hashing.own_code import OwnPackage
 from clew.graph.json_schema import json_schema
 from clew.graph.signature import MISSING
-from clew.state.codec import digest, encode
-from clew.state.equality import fingerprint
+from clew.state.values.codec import digest, encode
+from clew.state.values.equality import fingerprint
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph

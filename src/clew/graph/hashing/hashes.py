@@ -24,8 +24,8 @@ from weakref import WeakKeyDictionary
 from clew.graph.annotations import function_name, shown
 from clew.graph.hashing.code_hashes import CodeHash, Read, are_current, code_hash, rules_hash
 from clew.graph.signature import MISSING
-from clew.state.codec import digest, encode
 from clew.state.schema import StateSchema
+from clew.state.values.codec import digest, encode
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph

@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from clew.state.codec import digest
+from clew.state.values.codec import digest
 
 # Only the flags that affect how a function is called and run.
 _FLAGS = (

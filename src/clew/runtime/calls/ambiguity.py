@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from clew.engine.frame import Item
 from clew.errors import AmbiguousCallError
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.log.call_records import WHOLE, CallIntent, Place
+from clew.runtime.log.entries.call_records import WHOLE, CallIntent, Place
 
 Made = tuple[tuple[int, ...], int, Place, str]
 """Epoch, attempt, place and name of a call."""

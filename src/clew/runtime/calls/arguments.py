@@ -24,8 +24,8 @@ from clew.graph import Node
 from clew.graph.key_functions import state_names, wanted_by_key
 from clew.graph.signature import MISSING
 from clew.runtime.calls.mutation_check import Guard, Input, guard_of
-from clew.state.codec import why_unbuilt
 from clew.state.stored_object import StoredObject, find_stored, have_been_made
+from clew.state.values.codec import why_unbuilt
 
 Arguments = tuple[list[Any], dict[str, Any]]
 Call = Callable[[Item, Any], Any]

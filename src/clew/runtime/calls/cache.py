@@ -38,7 +38,7 @@ from clew.stores.memory.store import NOWHERE
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.runtime.calls.reuse import ResultReuse
-    from clew.runtime.clock import Clock
+    from clew.runtime.process.clock import Clock
 
 
 class Caller(Protocol):

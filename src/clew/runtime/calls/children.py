@@ -7,8 +7,8 @@ from typing import Any
 
 from clew.errors import InputError
 from clew.graph import Graph
-from clew.runtime.log.call_records import Place
-from clew.runtime.log.run_checks import input_values
+from clew.runtime.log.checks.run_checks import input_values
+from clew.runtime.log.entries.call_records import Place
 from clew.runtime.run_ids import CHILD_PREFIX
 from clew.state import GraphState
 from clew.state.valid_values import ValidValues

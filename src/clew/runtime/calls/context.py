@@ -33,7 +33,7 @@ from clew.runtime.calls.waiting import (
     is_long,
     outcome_of,
 )
-from clew.state.conversion import converted
+from clew.state.values.conversion import converted
 
 if TYPE_CHECKING:
     from uuid import UUID

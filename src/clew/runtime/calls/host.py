@@ -22,9 +22,9 @@ from clew.stores import Statement
 if TYPE_CHECKING:
     from clew.graph import Graph
     from clew.runtime.calls.waiting import WaitRequest
-    from clew.runtime.clock import Clock
-    from clew.runtime.log.wait_records import WaitEnd
+    from clew.runtime.log.entries.wait_records import WaitEnd
     from clew.runtime.log.writer import LogWriter
+    from clew.runtime.process.clock import Clock
     from clew.runtime.settings import Settings
 
 

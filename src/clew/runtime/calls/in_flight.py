@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.log.call_records import Place
+from clew.runtime.log.entries.call_records import Place
 
 if TYPE_CHECKING:
     from clew.runtime.calls.context import RunContext

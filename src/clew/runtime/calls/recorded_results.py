@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from clew.engine.chain import Chain, apply_step
 from clew.engine.edits import is_by_hand
 from clew.engine.frame import NO_LIMIT, Batch, Frame, Item, OpenStep
+from clew.engine.history.chain import Chain, apply_step
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, program_of

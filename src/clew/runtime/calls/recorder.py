@@ -27,9 +27,9 @@ from clew.errors import EncodeError, RunCancelledError, StoreCorruptError, Store
 from clew.runtime.calls.ambiguity import Made, check, place_text
 from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Asking, NodeCall, Scope
-from clew.runtime.crash_points import reach
-from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
-from clew.runtime.observers import NO_OBSERVER, CallObserver
+from clew.runtime.log.entries.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
+from clew.runtime.process.crash_points import reach
+from clew.runtime.reporting.observers import NO_OBSERVER, CallObserver
 from clew.state import same
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class Recorder:
     ) -> list[RecordedCall | CallIntent]:
         """Return the entries of an item; raise StoreCorruptError if one is missing."""
         if entries:
-            from clew.runtime.log.integrity import missing_recordings
+            from clew.runtime.log.checks.integrity import missing_recordings
 
             for problem in missing_recordings(self._session.run_id, item, entries):
                 raise StoreCorruptError(problem)

@@ -27,7 +27,7 @@ from clew.graph.names import nearest
 from clew.graph.signature import MISSING
 from clew.graph_warnings import warn
 from clew.runtime.calls.recorded_results import RecordedResults
-from clew.runtime.log.fingerprints import bound_digest, changed_parts
+from clew.runtime.log.checks.fingerprints import bound_digest, changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.state import digest, encode, fingerprint
 from clew.state.stored_object import holds_stored

@@ -23,7 +23,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.errors import NodeError
-from clew.runtime.log.call_records import Place
+from clew.runtime.log.entries.call_records import Place
 
 if TYPE_CHECKING:
     from clew.engine.frame import Item

@@ -16,7 +16,7 @@ import msgspec
 from clew.engine.frame import Item
 from clew.errors import WaitTimeoutError
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.log.wait_records import WaitEnd, WaitReason
+from clew.runtime.log.entries.wait_records import WaitEnd, WaitReason
 
 LONGEST_SLEEP = 5.0
 """Seconds: a longer `ctx.sleep` is a durable wait."""

@@ -67,14 +67,14 @@ from clew.runtime.drivers.child_sessions import children_of
 from clew.runtime.drivers.durable_waits import waits_of
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Event, Listener
 from clew.runtime.inspection import read_result, result_so_far
-from clew.runtime.log.fingerprints import is_made_with
+from clew.runtime.log.checks.fingerprints import is_made_with
+from clew.runtime.log.entries.wait_records import has_open_waits
 from clew.runtime.log.frames import checked_answer
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.wait_records import has_open_waits
 from clew.runtime.opener import NO_ANSWER, RunOpener
+from clew.runtime.reporting.events import Event, Listener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
 from clew.state import position_of, same

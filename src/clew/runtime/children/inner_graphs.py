@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from clew.errors import InputError
 from clew.graph import Graph
-from clew.runtime.log.fingerprints import is_made_with
+from clew.runtime.log.checks.fingerprints import is_made_with
 from clew.state import GraphState
 from clew.stores import RunRow, Store
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.chain import Chain
-from clew.engine.reasons import RunLineage, Why, why
+from clew.engine.history.chain import Chain
+from clew.engine.history.reasons import RunLineage, Why, why
 from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, UnknownRunError
 from clew.graph import Graph
@@ -22,14 +22,14 @@ from clew.runtime.children.inner_graphs import subgraph_at
 from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Listener
 from clew.runtime.log.checkpoints import Checkpoint
+from clew.runtime.log.checks.run_checks import check_step
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.registration import Registration
-from clew.runtime.log.run_checks import check_step
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import RunOpener
+from clew.runtime.reporting.events import Listener
 from clew.state import GraphState
 from clew.stores import ThreadMove
 

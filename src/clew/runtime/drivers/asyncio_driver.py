@@ -34,7 +34,7 @@ from clew.runtime.drivers.off_loop import settle
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.timers import Timer
 from clew.runtime.log.writer import LONG
-from clew.runtime.thread_pool import DaemonThreadPool
+from clew.runtime.process.thread_pool import DaemonThreadPool
 
 _NEVER = float("inf")
 

@@ -23,7 +23,7 @@ from clew.runtime.log.writer import LONG
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
     from concurrent.futures import Future
 
-    from clew.runtime.thread_pool import DaemonThreadPool
+    from clew.runtime.process.thread_pool import DaemonThreadPool
 
     Done = tuple[Item, int, float, float, Future[Any]] | None
 
@@ -197,7 +197,7 @@ class BlockingDriver:
 
     def _own_threads(self) -> DaemonThreadPool:
         if self._threads is None:
-            from clew.runtime.thread_pool import DaemonThreadPool
+            from clew.runtime.process.thread_pool import DaemonThreadPool
 
             self._threads = DaemonThreadPool()
         return self._threads

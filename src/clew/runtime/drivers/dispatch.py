@@ -15,8 +15,8 @@ from clew.engine.frame import Item
 from clew.errors import NodeError, RunCancelledError
 from clew.runtime.drivers.executor_queue import check_workers, queued_attempts_of
 from clew.runtime.drivers.session import Session
+from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.runtime.remote.executor import RemoteExecutor
-from clew.runtime.thread_pool import DaemonThreadPool
 
 
 def submit(

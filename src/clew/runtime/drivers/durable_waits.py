@@ -33,7 +33,7 @@ from clew.runtime.calls.scopes import Asking
 from clew.runtime.calls.waiting import Waiting, WaitRequest, is_long, outcome_of
 from clew.runtime.drivers.time_inside import TimeInside
 from clew.runtime.drivers.timers import Timer
-from clew.runtime.log.wait_records import SignalRecord, WaitEnd, WaitRecord
+from clew.runtime.log.entries.wait_records import SignalRecord, WaitEnd, WaitRecord
 from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:

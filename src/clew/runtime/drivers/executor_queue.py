@@ -116,7 +116,7 @@ class WorkerCheck:
             return
         attempts = queued_attempts_of(session)
         if attempts.waiting and not self._executor.has_workers() and (waiting := attempts.waiting):
-            from clew.runtime.reports import report_no_workers  # here, because it imports logging
+            from clew.runtime.reporting.reports import report_no_workers  # here, because it imports logging
 
             warned.has_warned = True
             report_no_workers(root.run_id, root.machine.root.program.graph.name, waiting)

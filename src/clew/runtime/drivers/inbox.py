@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import ClewError, InputError
 from clew.runtime.drivers.durable_waits import WAITING, AnswerMail, waits_of
-from clew.runtime.log.codec import EntryEncoder
-from clew.runtime.log.records import AnswerRecord
-from clew.runtime.log.wait_records import SignalRecord
+from clew.runtime.log.entries.codec import EntryEncoder
+from clew.runtime.log.entries.records import AnswerRecord
+from clew.runtime.log.entries.wait_records import SignalRecord
 from clew.state import decode, encode
 from clew.stores import Store
 from clew.stores.protocol import Message

@@ -26,7 +26,7 @@ from clew.errors import OwnerDeadError, RunOwnedError, UnknownRunError
 from clew.runtime.drivers.inbox import look_at_all
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.engine_owner import EngineOwner
-from clew.runtime.observers import Observer
+from clew.runtime.reporting.observers import Observer
 from clew.stores import Store
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.runtime.drivers.hold import Work
-from clew.runtime.thread_pool import DaemonThreadPool
+from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.stores import WouldWait
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from clew.errors import EncodeError
-from clew.runtime.events import Event
-from clew.runtime.log.records import LARGEST_PUBLISHED, PUBLISHED, PublishedData
+from clew.runtime.log.entries.records import LARGEST_PUBLISHED, PUBLISHED, PublishedData
+from clew.runtime.reporting.events import Event
 from clew.state import stored_value
 from clew.stores import Store
 from clew.stores.protocol import LAST

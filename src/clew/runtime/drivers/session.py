@@ -31,8 +31,8 @@ from clew.runtime.calls.scopes import Asking, Leaving, late_use
 from clew.runtime.drivers.publisher import publish
 from clew.runtime.drivers.stopping import StoppingHost
 from clew.runtime.drivers.timers import Timer, matters, slept
-from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.metrics import Measured, Totals
+from clew.runtime.reporting.events import Event, Listener, Listeners
 from clew.state import GraphState
 from clew.stores import Statement
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from clew.runtime.drivers.off_loop import OffLoop
     from clew.runtime.drivers.sleep import SleepingNodes
     from clew.runtime.drivers.take import Observed
+    from clew.runtime.log.entries.wait_records import WaitEnd
     from clew.runtime.log.reader import RunReader
-    from clew.runtime.log.wait_records import WaitEnd
     from clew.runtime.log.writer import LogWriter
     from clew.runtime.result import RunResult
     from clew.runtime.settings import Settings
@@ -461,7 +461,7 @@ class Session(StoppingHost):
             if isinstance(record, Retry):
                 item = record.item
                 if item is not None:  # otherwise the retry is for a resumed run
-                    from clew.runtime.reports import report_retry  # here, because it imports logging
+                    from clew.runtime.reporting.reports import report_retry  # it imports logging
 
                     report_retry(self.run_id, self.machine.root.program.graph.name, record)
                     self.at(self.clock.monotonic() + record.delay, Timer("retry", item, item.attempt))

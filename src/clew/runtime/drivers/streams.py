@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from clew.runtime.events import Event
+from clew.runtime.reporting.events import Event
 
 if TYPE_CHECKING:
     import asyncio

@@ -1,7 +1,7 @@
 """The start and the end of a take, for listeners, observers and loggers.
 
-``clew.runtime.observers`` says what a take is. `Observed` holds the followers of one take, and removes those that
-raise.
+``clew.runtime.reporting.observers`` says what a take is. `Observed` holds the followers of one take, and removes those
+that raise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from clew.engine.frame import Item
-from clew.runtime.observers import (
+from clew.runtime.reporting.observers import (
     NO_OBSERVER,
     CallObserver,
     ObservedRun,
@@ -180,7 +180,7 @@ def leave_take(session: Session, observed: Observed) -> None:
 def announce_end(session: Session, result: RunResult, step: int, now: float) -> None:
     """Report the end of a take to loggers and listeners, with the time that the row of the run has."""
     if result.status == "failed" and session.outer is None and result.failures:
-        from clew.runtime.reports import report_failure
+        from clew.runtime.reporting.reports import report_failure
 
         report_failure(session.run_id, session.machine.root.program.graph.name, result.failures[0])
     if session.listening:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from clew.engine.frame import Item
-from clew.runtime.clock import Clock
+from clew.runtime.process.clock import Clock
 
 
 class _Inside(msgspec.Struct):

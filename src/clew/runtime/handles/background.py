@@ -34,8 +34,8 @@ from clew.runtime.execution import RunExecution
 from clew.runtime.handles.given_answers import GivenAnswer, deliver, refuse, send
 from clew.runtime.handles.live_events import LiveEvents
 from clew.runtime.inspection import read_result
+from clew.runtime.log.checks.run_checks import input_values
 from clew.runtime.log.registration import PLAIN, Registration
-from clew.runtime.log.run_checks import input_values
 from clew.runtime.messages import answer_run, is_for_others
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.result import RunResult

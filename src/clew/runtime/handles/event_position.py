@@ -20,7 +20,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from clew.errors import EncodeError, InputError
-from clew.runtime.events import Event
+from clew.runtime.reporting.events import Event
 from clew.state import stored_value
 
 _CURSOR = re.compile(

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 from clew.engine.options import MOVING
 from clew.errors import RunError, UnknownRunError
 from clew.graph.graph import inside_event_loop
-from clew.runtime.clock import Clock
-from clew.runtime.events import Event
 from clew.runtime.handles.change_watch import ChangeWatch
 from clew.runtime.handles.event_position import EventPosition
 from clew.runtime.handles.live_events import LiveEvent, LiveEvents, Reader
 from clew.runtime.handles.stored_events import StoredEvents
 from clew.runtime.log.run_tail import RunTail
+from clew.runtime.process.clock import Clock
+from clew.runtime.reporting.events import Event
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
 

@@ -20,7 +20,6 @@ from clew.engine.records import Question
 from clew.engine.stops import Stops
 from clew.errors import InputError, RunError, RunOwnedError, UnknownRunError
 from clew.graph.graph import inside_event_loop
-from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
 from clew.runtime.handles.background import BackgroundRuns, Job
 from clew.runtime.handles.change_watch import ChangeWatch
@@ -33,6 +32,7 @@ from clew.runtime.log.in_memory.reader import tail_of
 from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_tail import RunTail
 from clew.runtime.messages import cancel_run, is_moving, send_signal
+from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.run_ids import checked_run_id
 from clew.runtime.turns.turn_calls import TurnCall, TurnCalls

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import NamedTuple
 from weakref import WeakSet
 
-from clew.runtime.events import Event
+from clew.runtime.reporting.events import Event
 
 HISTORY = 1_024
 _OF_ITEMS = ("item_finished", "gate_decided")

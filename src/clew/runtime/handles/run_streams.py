@@ -18,11 +18,11 @@ from clew.errors import InputError, RunExistsError, UnknownRunError
 from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Event
 from clew.runtime.execution import RunExecution
 from clew.runtime.handles.event_position import CursorTags
 from clew.runtime.late_answers import aread_late_answers, steps_with_late_answers
 from clew.runtime.opener import NO_ANSWER
+from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.turns.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
 

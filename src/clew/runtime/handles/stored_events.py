@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from clew.engine.options import MOVING
 from clew.engine.records import Step
-from clew.runtime.events import Event
 from clew.runtime.handles.event_position import EventPosition, asked
-from clew.runtime.log.records import PublishedData
+from clew.runtime.log.entries.records import PublishedData
 from clew.runtime.log.run_tail import RunTail
+from clew.runtime.reporting.events import Event
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from clew import display
-from clew.engine.next_items import next_items
-from clew.engine.origins import Past
+from clew.engine.history.next_items import next_items
+from clew.engine.history.origins import Past
 from clew.engine.program import Program
 from clew.engine.records import WorkItem
-from clew.runtime.log.call_records import RecordedCall
+from clew.runtime.log.entries.call_records import RecordedCall
 from clew.state import GraphState, digest
 
 

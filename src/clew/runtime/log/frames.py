@@ -11,8 +11,8 @@ from clew.engine.options import PriorWork
 from clew.engine.stops import check_path, place_of
 from clew.errors import InputError
 from clew.graph import Graph
-from clew.runtime.log.records import START, STEP, names_of
-from clew.state.conversion import converted
+from clew.runtime.log.entries.records import START, STEP, names_of
+from clew.state.values.conversion import converted
 from clew.stores import LogEntry, Store
 
 if TYPE_CHECKING:

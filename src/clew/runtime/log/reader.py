@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from clew.engine.deltas import deltas_from
 from clew.engine.program import Program, program_of
 from clew.engine.records import Failure
+from clew.engine.updates.deltas import deltas_from
 from clew.errors import (
     ClassChangedError,
     DecodeError,
@@ -36,11 +36,8 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
-from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
-from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.fingerprints import conflict_rule, described, is_made_with
-from clew.runtime.log.frames import open_frames
-from clew.runtime.log.integrity import (
+from clew.runtime.log.checks.fingerprints import conflict_rule, described, is_made_with
+from clew.runtime.log.checks.integrity import (
     Chains,
     changed,
     digest_after_entry,
@@ -51,8 +48,12 @@ from clew.runtime.log.integrity import (
     unread_paths,
     visits_of,
 )
-from clew.runtime.log.large_values import Blobs, blobs_of, fetched
-from clew.runtime.log.records import (
+from clew.runtime.log.checks.schema_changes import with_defaults, without_unknown
+from clew.runtime.log.checks.verification import digest_at
+from clew.runtime.log.entries.call_records import CallIntent, Recall, RecordedCall
+from clew.runtime.log.entries.codec import EntryDecoder
+from clew.runtime.log.entries.large_values import Blobs, blobs_of, fetched
+from clew.runtime.log.entries.records import (
     ACCEPTED,
     CALL,
     INTENT,
@@ -70,9 +71,9 @@ from clew.runtime.log.records import (
     names_of,
     with_epoch,
 )
+from clew.runtime.log.frames import open_frames
 from clew.runtime.log.run_log import RunLog, read_log, with_accepted
 from clew.runtime.log.run_rows import opened_row, row_of
-from clew.runtime.log.schema_changes import with_defaults, without_unknown
 from clew.runtime.log.snapshots import (
     SinceSnapshot,
     StoredFork,
@@ -85,7 +86,6 @@ from clew.runtime.log.snapshots import (
 from clew.runtime.log.state_cursor import StateCursor
 from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn, turned
-from clew.runtime.log.verification import digest_at
 from clew.state import GraphState, decode, position_of
 from clew.stores import LogEntry, RunRow, Store
 from clew.stores.protocol import LAST

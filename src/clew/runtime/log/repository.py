@@ -15,22 +15,22 @@ from clew.engine.records import Failure
 from clew.engine.stops import Stops
 from clew.errors import UnknownRunError
 from clew.graph import Graph
-from clew.runtime.crash_points import reach
-from clew.runtime.log.codec import EntryEncoder
+from clew.runtime.log.checks.fingerprints import description_of, kept_codes
 from clew.runtime.log.engine_owner import EngineOwner, fresh_owner
-from clew.runtime.log.fingerprints import description_of, kept_codes
+from clew.runtime.log.entries.codec import EntryEncoder
+from clew.runtime.log.entries.large_values import Blobs
+from clew.runtime.log.entries.records import AcceptedChanges
+from clew.runtime.log.entries.stop_records import with_stops
 from clew.runtime.log.in_memory.reader import reader_of
-from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.records import AcceptedChanges
 from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
 from clew.runtime.log.snapshots import SinceSnapshot, snapshot_entry, stored_fork, stored_start, stored_turn
-from clew.runtime.log.stop_records import with_stops
 from clew.runtime.log.turn_snapshots import SnapshotDistance, turn_snapshot
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
+from clew.runtime.process.crash_points import reach
 from clew.state import GraphState
 from clew.stores import LogEntry, RunRow, Store
 from clew.stores.protocol import LAST

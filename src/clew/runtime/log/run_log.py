@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from clew.display import brief
-from clew.engine.chain import Chain
 from clew.engine.edits import is_by_hand
+from clew.engine.history.chain import Chain
+from clew.engine.history.reasons import RunLineage
 from clew.engine.program import Program, program_of
-from clew.engine.reasons import RunLineage
 from clew.engine.records import (
     FailedStep,
     Failure,
@@ -31,16 +31,22 @@ from clew.engine.records import (
 from clew.engine.stops import Stops
 from clew.errors import RunStateError, UnknownRunError
 from clew.graph import Graph
-from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.checkpoints import Checkpoint, Origin
-from clew.runtime.log.fingerprints import conflict_rule
+from clew.runtime.log.checks.fingerprints import conflict_rule
+from clew.runtime.log.checks.schema_changes import with_defaults
+from clew.runtime.log.entries.call_records import CallIntent, RecordedCall
+from clew.runtime.log.entries.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
+from clew.runtime.log.entries.stop_records import StopsRecord, first_stops
+from clew.runtime.log.entries.wait_records import (
+    SignalRecord,
+    WaitEnd,
+    WaitRecord,
+    finish_waits,
+    has_open_waits,
+)
 from clew.runtime.log.frames import checked_answer, is_interrupt
 from clew.runtime.log.metrics import Measured, Totals, has_failed_inside, lifetime
-from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
-from clew.runtime.log.schema_changes import with_defaults
 from clew.runtime.log.snapshots import SinceSnapshot
-from clew.runtime.log.stop_records import StopsRecord, first_stops
-from clew.runtime.log.wait_records import SignalRecord, WaitEnd, WaitRecord, finish_waits, has_open_waits
 from clew.state import GraphState, Position, assemble, position_of
 from clew.stores import Message, RunRow
 

@@ -17,7 +17,7 @@ import msgspec
 from clew.engine.options import Status
 from clew.engine.records import Failure
 from clew.errors import DecodeError
-from clew.runtime.log.stored_errors import failure_of, plain_failure
+from clew.runtime.log.entries.stored_errors import failure_of, plain_failure
 from clew.runtime.run_ids import checked_run_id
 from clew.state import decode, encode
 from clew.stores import RunRow, Store

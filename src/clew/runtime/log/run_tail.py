@@ -10,10 +10,10 @@ from collections import Counter
 
 from clew.engine.records import Question, Step
 from clew.errors import StoreCorruptError
-from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.integrity import missing
+from clew.runtime.log.checks.integrity import missing
+from clew.runtime.log.entries.codec import EntryDecoder
+from clew.runtime.log.entries.records import ANSWER, PUBLISHED, QUESTION, STEP, PublishedData, names_of
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.records import ANSWER, PUBLISHED, QUESTION, STEP, PublishedData, names_of
 from clew.runtime.log.run_rows import opened_row
 from clew.state import GraphState
 from clew.stores import RunRow

@@ -1,9 +1,9 @@
 """Stored states: the initial state of a run, and snapshots.
 
-A state is a JSON object with values in their stored form (``clew.state.stored``), versions, decisions, history and
-position. Content of more than 64 KiB is a blob, stored once and uncompressed, as in steps: a snapshot of a value that a
-step has written refers to the same blob. A long list is stored in compressed pieces, so the next snapshot of a growing
-list writes only its new end. The body of a snapshot is compressed.
+A state is a JSON object with values in their stored form (``clew.state.values.stored``), versions, decisions, history
+and position. Content of more than 64 KiB is a blob, stored once and uncompressed, as in steps: a snapshot of a value
+that a step has written refers to the same blob. A long list is stored in compressed pieces, so the next snapshot of a
+growing list writes only its new end. The body of a snapshot is compressed.
 
 A snapshot at the start of a turn (``clew.runtime.log.turn_snapshots``) follows soon after the last one. So it divides
 its state further: values of more than 1 KiB are blobs, and pieces are smaller near the end of a list. What has not
@@ -27,10 +27,10 @@ from zlib import error as ZlibError
 
 import msgspec
 
-from clew.engine.deltas import plain_deltas
+from clew.engine.updates.deltas import plain_deltas
 from clew.errors import DecodeError, StoreCorruptError
-from clew.runtime.log.large_values import Blobs, Kept, Lookup, blobs_of, kept_of, part_kept
-from clew.runtime.log.records import SNAPSHOT
+from clew.runtime.log.entries.large_values import Blobs, Kept, Lookup, blobs_of, kept_of, part_kept
+from clew.runtime.log.entries.records import SNAPSHOT
 from clew.runtime.log.turns import Turn
 from clew.state import (
     LARGE,

@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.engine.chain import executions_of
+from clew.engine.history.chain import executions_of
 from clew.engine.program import Program
 from clew.engine.records import Step
 from clew.engine.working_state import WorkingState
-from clew.runtime.log.large_values import Kept
+from clew.runtime.log.entries.large_values import Kept
 from clew.state import GraphState, assemble, position_of
 
 

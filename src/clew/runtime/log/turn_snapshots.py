@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.entries.large_values import Blobs
 from clew.runtime.log.snapshots import snapshot_entry
 from clew.state import GraphState
 from clew.stores import LogEntry

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.deltas import Delta, apply_delta, delta_of
-from clew.engine.merge import merge_one
 from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome
+from clew.engine.updates.deltas import Delta, apply_delta, delta_of
+from clew.engine.updates.merge import merge_one
 from clew.engine.working_state import WorkingState
 from clew.state import GraphState, assemble, position_of
 

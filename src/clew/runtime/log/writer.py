@@ -29,13 +29,11 @@ import msgspec
 
 from clew.engine.records import FinishedItem, Outcome, Question, SingleItemStep, Step, Withdrawn
 from clew.errors import EncodeError
-from clew.runtime import crash_points
-from clew.runtime.crash_points import reach
 from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
-from clew.runtime.log.call_records import RecordedCall, digest_of_values
-from clew.runtime.log.codec import EntryEncoder
-from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.records import (
+from clew.runtime.log.entries.call_records import RecordedCall, digest_of_values
+from clew.runtime.log.entries.codec import EntryEncoder
+from clew.runtime.log.entries.large_values import Blobs
+from clew.runtime.log.entries.records import (
     JOURNAL,
     MOST_PUBLISHED,
     PUBLISHED,
@@ -45,8 +43,10 @@ from clew.runtime.log.records import (
     is_own_step,
     with_epoch,
 )
+from clew.runtime.log.entries.wait_records import WaitEnd
 from clew.runtime.log.snapshots import SinceSnapshot, snapshot_entry
-from clew.runtime.log.wait_records import WaitEnd
+from clew.runtime.process import crash_points
+from clew.runtime.process.crash_points import reach
 from clew.state import GraphState, fingerprint
 from clew.stores import LogEntry, Statement, Store, WouldWait
 

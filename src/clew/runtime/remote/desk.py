@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from clew.errors import RunCancelledError, WorkerLostError
+from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.runtime.remote.attempts import Attempt, BodyLostError, Making
 from clew.runtime.remote.frames import (
     Begin,
@@ -33,7 +34,6 @@ from clew.runtime.remote.grants import GrantedCall, Grants
 from clew.runtime.remote.inputs import LargeInput
 from clew.runtime.remote.links import LinkClosedError, WorkerLink
 from clew.runtime.remote.pickling import Dumps, loads, pack_raised, unpack_raised
-from clew.runtime.thread_pool import DaemonThreadPool
 
 
 class Office(Protocol):

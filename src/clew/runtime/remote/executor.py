@@ -14,11 +14,11 @@ from typing import Any, Literal, NoReturn, Protocol
 
 from clew.engine.frame import Item
 from clew.errors import DefinitionError, DriverUnreachableError, NodeError
+from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.runtime.remote.attempts import Attempt, QueueTimes
 from clew.runtime.remote.desk import Desk, RemoteCall
 from clew.runtime.remote.inputs import LargeInputs, Shelf
 from clew.runtime.remote.pickling import Dumps
-from clew.runtime.thread_pool import DaemonThreadPool
 
 TaskEnd = Literal["over", "lost", "lost-input", "broken", "unreachable"]
 """What a cluster says about a task: it ended, its worker or an input is lost, it cannot run, or found no driver."""

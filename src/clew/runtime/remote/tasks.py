@@ -11,8 +11,8 @@ import msgspec
 
 from clew.graph.signature import Mode
 from clew.runtime.calls.mutation_check import Input
-from clew.runtime.observers import WorkerObserver
 from clew.runtime.remote.pickling import FunctionRef, loads, plain_dumps, resolve
+from clew.runtime.reporting.observers import WorkerObserver
 
 
 class TaskArgument(msgspec.Struct, array_like=True):

@@ -17,7 +17,7 @@ from typing import Any
 
 from clew.error_text import line_of
 from clew.errors import CodeMismatchError, NodeError
-from clew.runtime.crash_points import reach
+from clew.runtime.process.crash_points import reach
 from clew.runtime.remote.frames import End, Grant, How, Ready
 from clew.runtime.remote.host import WorkerHost
 from clew.runtime.remote.links import Address, WorkerLink, connect

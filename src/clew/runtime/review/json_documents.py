@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clew.engine.records import Failure, WorkItem
-from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.checkpoints import Checkpoint
-from clew.runtime.log.stored_errors import plain_error, plain_failure
+from clew.runtime.log.entries.call_records import RecordedCall
+from clew.runtime.log.entries.stored_errors import plain_error, plain_failure
 from clew.runtime.review.document_format import FORMAT, Json
 from clew.state import NodeExecution, to_tree
 

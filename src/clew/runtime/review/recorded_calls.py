@@ -22,9 +22,9 @@ from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, is_async, now
 from clew.runtime.calls.scopes import Asking, NodeCall, Scope
 from clew.runtime.calls.waiting import WaitRequest, outcome_of
-from clew.runtime.log.call_records import RecordedCall, Request, digest_of_values
+from clew.runtime.log.entries.call_records import RecordedCall, Request, digest_of_values
+from clew.runtime.log.entries.wait_records import WaitEnd, WaitRecord
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.wait_records import WaitEnd, WaitRecord
 from clew.runtime.result import RunResult
 from clew.runtime.review.replay_report import Divergence, Kind
 from clew.runtime.review.value_diff import difference

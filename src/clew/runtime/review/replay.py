@@ -30,13 +30,13 @@ from typing import Any
 import msgspec
 
 from clew.display import brief
-from clew.engine.failed_attempts import can_be_rescued
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
-from clew.engine.outcomes import read
 from clew.engine.program import Program
 from clew.engine.records import Failure, FinishedItem, Outcome, Question, Start, Step
+from clew.engine.updates.failed_attempts import can_be_rescued
+from clew.engine.updates.outcomes import read
 from clew.error_text import message_of, type_name
 from clew.errors import (
     AmbiguousCallError,
@@ -48,9 +48,9 @@ from clew.errors import (
 from clew.graph import Send
 from clew.runtime.calls.arguments import unbuilt_input
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.log.fingerprints import changed_reducers, structure_changes
+from clew.runtime.log.checks.fingerprints import changed_reducers, structure_changes
+from clew.runtime.log.entries.stored_errors import name_of
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.stored_errors import name_of
 from clew.runtime.review.recorded_calls import RecordedCallSource, ReplayedChildren, ReplayHost
 from clew.runtime.review.replay_report import Divergence, Kind, ReplayReport
 from clew.runtime.review.value_diff import difference
@@ -158,7 +158,7 @@ class Replayer:
         try:
             value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
-                from clew.runtime.own_loop import run_coroutine  # it imports asyncio
+                from clew.runtime.process.own_loop import run_coroutine  # it imports asyncio
 
                 recorded = self._outcomes.get(item.path)
                 duration = recorded.duration if recorded is not None else _PATIENCE

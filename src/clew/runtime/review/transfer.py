@@ -26,17 +26,17 @@ from clew.engine.program import program_of
 from clew.error_text import line_of
 from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
-from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.fingerprints import described
+from clew.runtime.log.checks.fingerprints import described
+from clew.runtime.log.checks.integrity import Chains
+from clew.runtime.log.checks.verification import check_log
+from clew.runtime.log.entries.codec import EntryDecoder
+from clew.runtime.log.entries.large_values import Blobs
+from clew.runtime.log.entries.records import with_epoch
+from clew.runtime.log.entries.stored_errors import failure_of
 from clew.runtime.log.in_memory.reader import reader_of
-from clew.runtime.log.integrity import Chains
-from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.records import with_epoch
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.run_log import RunLog, read_log
 from clew.runtime.log.snapshots import decode_fork, read_start, stored_fork, stored_start
-from clew.runtime.log.stored_errors import failure_of
-from clew.runtime.log.verification import check_log
 from clew.runtime.review.document_format import (
     FORMAT,
     Document,

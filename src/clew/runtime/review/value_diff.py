@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from clew.errors import EncodeError
-from clew.state.display import ShortForm, display_tree
 from clew.state.stored_object import UNSET
+from clew.state.values.display import ShortForm, display_tree
 
 
 def difference(then: Any, now: Any) -> str:

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from clew.engine.machine import Machine
-from clew.engine.merge import MergeFailure
 from clew.engine.program import complaint, program_of
 from clew.engine.stops import Stops
+from clew.engine.updates.merge import MergeFailure
 from clew.engine.working_state import WorkingState
 from clew.errors import (
     ClewError,
@@ -45,14 +45,14 @@ from clew.errors import (
 from clew.graph_warnings import warn
 from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Listener
 from clew.runtime.inspection import read_histories
+from clew.runtime.log.checks.run_checks import check_nodes, checked_values, input_values
+from clew.runtime.log.checks.schema_changes import gained, with_defaults
 from clew.runtime.log.registration import PLAIN, Registration
-from clew.runtime.log.run_checks import check_nodes, checked_values, input_values
-from clew.runtime.log.schema_changes import gained, with_defaults
 from clew.runtime.log.snapshots import digest_of_turn
 from clew.runtime.log.turns import new_turn, turned
 from clew.runtime.opener import RunOpener
+from clew.runtime.reporting.events import Listener
 from clew.runtime.run_ids import run_id_problem
 from clew.state import GraphState, position_of
 from clew.stores import RunRow, ThreadMove

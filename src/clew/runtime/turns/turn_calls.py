@@ -21,10 +21,10 @@ from clew.graph.names import similar
 from clew.runtime.children.inside import forked
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
-from clew.runtime.events import Listener
 from clew.runtime.execution import RunExecution
 from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.opener import NO_ANSWER
+from clew.runtime.reporting.events import Listener
 from clew.runtime.settings import Settings
 from clew.runtime.turns.threads import ThreadOpener, check_thread
 from clew.runtime.turns.turn_lines import Place, TurnLines

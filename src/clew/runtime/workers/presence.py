@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from clew.graph import Graph
-from clew.runtime.log.fingerprints import node_codes
+from clew.runtime.log.checks.fingerprints import node_codes
 from clew.stores import WorkerRow
 
 MOST_LISTED = 50  # runs that a worker lists

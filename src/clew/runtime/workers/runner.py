@@ -17,13 +17,13 @@ from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
+from clew.runtime.log.checks.fingerprints import conflict_rule
 from clew.runtime.log.engine_owner import EngineOwner
-from clew.runtime.log.fingerprints import conflict_rule
+from clew.runtime.log.entries.stop_records import first_stops
 from clew.runtime.log.run_rows import opened_row
-from clew.runtime.log.stop_records import first_stops
-from clew.runtime.observers import Followers
 from clew.runtime.opener import NO_ANSWER, RunOpener
-from clew.runtime.reports import report_failure
+from clew.runtime.reporting.observers import Followers
+from clew.runtime.reporting.reports import report_failure
 from clew.runtime.settings import Settings
 from clew.runtime.workers.presence import history_of
 from clew.stores import Store, TakenRun

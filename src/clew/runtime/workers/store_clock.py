@@ -7,7 +7,7 @@ measurement that takes long is inaccurate, because the process may have been sus
 
 from __future__ import annotations
 
-from clew.runtime.clock import Clock
+from clew.runtime.process.clock import Clock
 from clew.stores import Store
 
 _PROMPT = 0.01  # seconds in which an answer of the store is good enough

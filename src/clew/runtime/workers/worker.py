@@ -49,10 +49,10 @@ from clew.loggers import logger
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.engine_owner import EngineOwner, fresh_owner
-from clew.runtime.observers import Followers, Observer, split
+from clew.runtime.process.thread_pool import DaemonThreadPool
+from clew.runtime.reporting.observers import Followers, Observer, split
 from clew.runtime.settings import EngineOptions, graph_of, listeners_of, read_settings, store_of
 from clew.runtime.submission import check_queue
-from clew.runtime.thread_pool import DaemonThreadPool
 from clew.runtime.workers.presence import MOST_ITEMS, MOST_LISTED, served, was_executed, with_other_code
 from clew.runtime.workers.runner import GraphRunner
 from clew.runtime.workers.store_clock import StoreClock, clock_of

@@ -26,9 +26,9 @@ from clew import Engine
 from clew.errors import ClewError, InjectedFaultError, RunOwnedError, UnknownRunError
 from clew.explore.checking.faulty_store import WRITES
 from clew.explore.checking.simulated_disk import SimulatedDisk
+from clew.runtime.log.checks.verification import problems
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.verification import problems
 from tests.explore.checking.driving.case import Case
 from tests.explore.checking.driving.program import (
     LEASE,

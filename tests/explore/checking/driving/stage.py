@@ -21,7 +21,7 @@ import clew.runtime.drivers.session as session_module
 import clew.runtime.log.writer as writer_module
 from clew.runtime.calls.scopes import Asking, Leaving
 from clew.runtime.log.background_writer import Work, batches
-from clew.runtime.thread_pool import DaemonThreadPool
+from clew.runtime.process.thread_pool import DaemonThreadPool
 
 
 class Stage(Protocol):

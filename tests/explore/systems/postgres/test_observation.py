@@ -8,7 +8,7 @@ import pytest
 
 from clew.errors import ExplorationWarning, SystemSetupError
 from clew.explore.systems import PostgresSystem
-from clew.state.codec import decode, encode
+from clew.state.values.codec import decode, encode
 from tests.explore.systems.postgres_databases import Database
 
 SHOP = [

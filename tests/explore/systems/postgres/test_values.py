@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clew.explore.systems.postgres.row_images import fields, loader, text, values, without
-from clew.state.codec import decode, encode
+from clew.state.values.codec import decode, encode
 from tests.explore.systems.postgres_databases import Database, check_round_trips
 
 UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

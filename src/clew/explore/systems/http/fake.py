@@ -30,7 +30,7 @@ from clew.errors import DefinitionError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.http.server import Reply, Request, reply_of, serving
 from clew.explore.systems.version_tokens import TokenSystem
-from clew.state.codec import decode, digest, encode
+from clew.state.values.codec import decode, digest, encode
 
 _OVERHEAD = 512  # bytes of a checkpoint in addition to the state
 Route = Callable[[Request, dict[str, Any]], Any]

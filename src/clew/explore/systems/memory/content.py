@@ -15,7 +15,7 @@ import msgspec
 
 from clew.explore.model.observation import Observation
 from clew.explore.systems.version_tokens import TokenSystem, Version
-from clew.state.codec import decode, encode
+from clew.state.values.codec import decode, encode
 
 SHOWN = 100  # larger collections are shown as their count and digest
 SHORT = 256  # bytes of packed content that identify a state without being hashed

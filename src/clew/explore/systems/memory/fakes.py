@@ -17,7 +17,7 @@ from immutables import Map
 
 from clew.errors import DefinitionError, SystemSetupError
 from clew.explore.systems.memory.content import SHOWN, MemorySystem, StoredValue, listed, read_back, stored
-from clew.state.codec import decode, encode
+from clew.state.values.codec import decode, encode
 
 Keys = list[str]
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from clew.explore.systems.postgres import row_images as rows
 from clew.explore.systems.postgres.catalog import PostgresTable, WatchedObjects
 from clew.explore.systems.postgres.restore import Delta
 from clew.explore.systems.postgres.triggers import image_sql
-from clew.state.codec import digest, encode
+from clew.state.values.codec import digest, encode
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Cursor

@@ -28,7 +28,7 @@ from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.midway_marks import MidwayMark
 from clew.explore.systems.redis.connection import Command, RedisConnection
 from clew.explore.systems.redis.values import read_all, text
-from clew.state.codec import encode
+from clew.state.values.codec import encode
 
 SHOWN = 100
 _SAME_DEADLINE = 0.1  # seconds; two readings of a time to live differ by the network latency

@@ -13,10 +13,10 @@ from typing import Any
 
 from clew.engine.records import Question, SingleItemStep, Step
 from clew.graph import Graph
-from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
-from clew.runtime.log.codec import EntryEncoder
-from clew.runtime.log.fingerprints import description_of, is_made_with
-from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.checks.fingerprints import description_of, is_made_with
+from clew.runtime.log.entries.call_records import CallIntent, Recall, RecordedCall
+from clew.runtime.log.entries.codec import EntryEncoder
+from clew.runtime.log.entries.large_values import Blobs
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.run_log import RunLog, read_log
 from clew.runtime.log.run_tail import RunTail

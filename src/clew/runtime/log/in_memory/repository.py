@@ -7,10 +7,10 @@ from typing import Any
 
 from clew.engine.records import Failure
 from clew.graph import Graph
-from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.entries.codec import EntryDecoder
+from clew.runtime.log.entries.large_values import Blobs
+from clew.runtime.log.entries.records import AcceptedChanges
 from clew.runtime.log.metrics import latency_of
-from clew.runtime.log.records import AcceptedChanges
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.snapshots import read_start

@@ -1,0 +1,237 @@
+"""``clew explore``: explore every state that a system can reach."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from clew.cli.commands.exploration.explore_service import explore_service, seconds
+from clew.cli.kept_checks import keep_result
+from clew.cli.options import JsonOption
+from clew.cli.output import CommandError, note, report_error, say, say_json
+from clew.errors import ExplorationAborted
+
+
+def explore(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="MODULE:AGENT", help="Agent to run: shop:agent is `agent` in shop.py."),
+    ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            "--app", metavar="MODULE:APP", help="Explore this ASGI or WSGI application instead of an agent."
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="Explore the service that runs at this address."),
+    ] = None,
+    openapi: Annotated[
+        str | None,
+        typer.Option(
+            "--openapi",
+            metavar="FILE",
+            help="OpenAPI document: a file, or a path of the service. [default: the service's own]",
+        ),
+    ] = None,
+    databases: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--db",
+            metavar="ADDRESS",
+            help="Database of the service, to roll back between actions: postgresql://, redis://, a SQLite file or "
+            "a folder. Can be repeated.",
+        ),
+    ] = None,
+    logins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--login",
+            metavar="NAME:PASSWORD",
+            help="Sign in as this user, or send this API key or token. Repeat it for a second user. "
+            "[default: a sign-up operation]",
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            "--within", metavar="TIME", help="Time limit, such as 60s or 5m. [default: 60s for a service]"
+        ),
+    ] = None,
+    max_requests: Annotated[
+        int | None,
+        typer.Option(
+            "--max-requests",
+            metavar="N",
+            help="Stop after about N requests instead of a time limit.",
+            min=1,
+        ),
+    ] = None,
+    resources: Annotated[
+        int,
+        typer.Option(
+            "--resources", metavar="N", help="Create at most N resources per operation on a path.", min=1
+        ),
+    ] = 2,
+    actors: Annotated[
+        int, typer.Option("--actors", metavar="N", help="Number of users that call the service.", min=1)
+    ] = 2,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--skip", metavar="OPERATION", help='Do not call this operation: "POST /mails". Can be repeated.'
+        ),
+    ] = None,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="First apply the Django or Alembic migrations of this folder. They are not rolled back.",
+        ),
+    ] = False,
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Permit a service or a database on another machine.")
+    ] = False,
+    allow_stale: Annotated[
+        bool,
+        typer.Option("--allow-stale", help="Explore a service even if some of its state is not rolled back."),
+    ] = False,
+    scripts: Annotated[
+        str | None,
+        typer.Option(
+            "--scripts",
+            metavar="FOLDER",
+            help="Write confirmed violations as pytest functions and curl scripts.",
+        ),
+    ] = None,
+    reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Write a report: .html, .json, .xml (JUnit), .md or .dot. Can be repeated.",
+        ),
+    ] = None,
+    max_steps: Annotated[
+        int | None,
+        typer.Option("--max-steps", metavar="N", help="Run at most N actions. [default: no limit]", min=0),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="STORE",
+            help="Record progress in this store, continue an interrupted exploration, and keep the result for "
+            "`clew serve`. [default: none]",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Explore every state that a system can reach.
+
+    Run every action in every state and check the invariants.
+
+    The actions and invariants come from a clew.explore.Agent or, with --app or --url, from the OpenAPI document of a
+    service. The exit code is 0 without violations, 1 with violations or if the exploration was aborted,
+    and 2 if the service is refused.
+
+    \b
+    Examples:
+      clew explore --app shop.main:app --db shop.db --login alice:secret --within 60s
+      clew explore shop:agent
+      clew explore shop:agent --report shop.html --report shop.xml
+      clew explore shop:agent --max-steps 5000 --store explore.db
+    """
+    from clew.explore.agent import Agent
+    from clew.explore.reports import check_report_path
+    from clew.runtime.loader import load_target
+    from clew.views.checks import exploration_document
+
+    for report in reports or ():
+        check_report_path(report)  # before the exploration, which may take hours
+    if app is not None or url is not None:
+        options = {
+            "app": app,
+            "url": url,
+            "openapi": openapi,
+            "systems": databases,
+            "login": logins or (),
+            "within": seconds(within or "60s"),
+            "max_requests": max_requests,
+            "resources": resources,
+            "actors": actors,
+            "skip": skip or (),
+            "migrate": migrate,
+            "allow_remote": allow_remote,
+            "allow_stale": allow_stale,
+            "store": store,
+        }
+        found = explore_service(**options)
+        keep_result(store, lambda: exploration_document(app or url or "", found))
+        return _print(found, reports, as_json, scripts)
+    if target is None:
+        raise CommandError("explore needs MODULE:AGENT, --app or --url", "see `clew explore --help`")
+    agent = load_target(target, Agent, "agent", "shop")
+    if within is not None:
+        agent.within = seconds(within)
+    if max_steps is not None:
+        agent.max_steps = max_steps
+    if store is not None:
+        agent.store = store
+    aborted: ExplorationAborted | None = None
+    try:
+        result: Any = agent.explore()
+    except ExplorationAborted as error:
+        aborted, result = error, error.result
+        if result is None:
+            raise
+    except KeyboardInterrupt:
+        report_error(*_interrupted(agent))
+        raise
+    if aborted is None:
+        _close_systems(agent.world)
+    command = shlex.join(["clew", "explore", target, *(["--store", store] if store else [])])
+    keep_result(store, lambda: exploration_document(target, result, command=command))
+    code = _print(result, reports, as_json)
+    if aborted is not None:
+        report_error(str(aborted), "the results so far are above")
+    return 1 if aborted is not None else code
+
+
+def _print(result: Any, reports: list[str] | None, as_json: bool, scripts: str | None = None) -> int:
+    """Write the reports and print the result. Return the exit code."""
+    for report in reports or ():
+        result.save(report)
+    written = [] if scripts is None else result.save_reproductions(scripts)
+    if as_json:
+        say_json(result.to_dict())
+    else:
+        say(result)
+    for file in [*(reports or ()), *written]:
+        note(f"wrote {file}")
+    return 1 if result.violations else 0
+
+
+def _close_systems(world: Any) -> None:
+    """Close the systems, which removes triggers and the like from them."""
+    for name, system in world.systems.items():
+        close = getattr(system, "close", None)
+        if callable(close):
+            try:
+                close()
+            except Exception as error:
+                note(f"system {name!r} could not be closed: {error}")
+
+
+def _interrupted(agent: Any) -> tuple[str, str]:
+    """Return the message and the hint after Ctrl-C."""
+    world = "could not be restored" if agent.world.poisoned else "is in its initial state"
+    hint = (
+        "run it with --store FILE to make it resumable"
+        if agent.store is None
+        else "run the command again to resume"
+    )
+    return f"interrupted; the world {world}", hint

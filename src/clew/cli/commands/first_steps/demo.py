@@ -1,0 +1,62 @@
+"""``clew demo``: a graph at work, and the page that shows what it left."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+
+from clew.cli.commands.inspection.serve import DEFAULT_PORT, serve_store
+from clew.cli.output import say, say_line
+from clew.cli.recipes import examples_folder
+
+_FILE = "clew-demo.db"
+_SHOWN = (
+    ("a run with a slow branch", "runs/triage"),
+    ("the run that was killed", "runs/story"),
+    ("the two stories", "compare?a=story&b=loud-story"),
+)
+
+
+def demo(
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store", metavar="FILE", help="SQLite file for the runs; those of an earlier demo are removed."
+        ),
+    ] = _FILE,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not slow the nodes down.")] = False,
+    page: Annotated[bool, typer.Option("--serve", help="Start the page at the end.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", metavar="N", help=f"Port of the page; 0 for a free one. [default: {DEFAULT_PORT}]"
+        ),
+    ] = None,
+) -> int:
+    """Show a graph at work, and a run killed, resumed and forked.
+
+    \b
+    Examples:
+      clew demo
+      clew demo --serve
+      clew demo --quick --store other.db
+
+    It needs no network. The runs stay in a SQLite file, for the page and for the other commands.
+    """
+    program = [sys.executable, str(examples_folder("demo") / "triage.py"), "--store", store]
+    code = subprocess.run([*program, *(["--quick"] if quick else [])], check=False).returncode
+    if code:
+        return code if code > 0 else 1
+    if page:
+        return serve_store(store, port=port, pages=_SHOWN)
+    place = DEFAULT_PORT if port is None else port
+    say("")
+    say(f"The runs are in {store}. See them in a browser:")
+    say(f"  clew serve --store {shlex.quote(store)} --port {place}")
+    for what, path in _SHOWN:
+        say_line(f"  {what}: http://127.0.0.1:{place}/{path}")
+    return 0
