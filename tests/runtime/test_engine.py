@@ -333,8 +333,8 @@ def test_a_label_stays_where_it_is() -> None:
 @pytest.mark.parametrize(
     "step, told",
     [
-        (3, "run 'r' has no step 3; it has 0 to 2"),
-        (-1, "run 'r' has no step -1; it has 0 to 2"),
+        (3, "run 'r' has no step 3; it has steps 0 to 2"),
+        (-1, "run 'r' has no step -1; it has steps 0 to 2"),
         ("end", "run 'r' has no label 'end'; its labels: 'x'"),
     ],
 )

@@ -78,7 +78,7 @@ def fitted(line: str, columns: int | None = None) -> str:
     return line if cell_len(line) <= columns else set_cell_size(line, max(columns - 1, 1)) + "…"
 
 
-# Messages of the library name Python calls; the command line names commands instead.
+# Messages of the library name Python calls and parameters; the command line names commands and options instead.
 _TEXT = r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"  # a string literal, as repr() writes a run id
 
 
@@ -114,6 +114,12 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"give it to the run", "give it as NAME=JSON"),
     (r"without same_code", "without --same-code"),
     (r", or add a delay to time\.time\(\)", ""),
+    (r"^import_string must", "MODULE:GRAPH must"),
+    (r"^max_concurrent_nodes must", "--workers must"),
+    (r"^on_error must", "--on-error must"),
+    (r"^(durability|seed|timeout) must", r"--\1 must"),
+    (r"^(faults|force): ", r"--\1: "),
+    (r"^stop_(before|after)='[^']*': ", r"--stop-\1: "),
 ]
 
 

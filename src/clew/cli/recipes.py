@@ -73,7 +73,7 @@ def find_recipe(name: str) -> Recipe:
     recipes = {recipe.name: recipe for recipe in all_recipes()}
     if name not in recipes:
         raise CommandError(
-            f"unknown recipe {name!r}", f"{nearest(name, recipes)} `clew new` says what they are"
+            f"unknown recipe {name!r}", f"{nearest(name, recipes)} `clew new` describes them"
         )
     return recipes[name]
 

@@ -68,10 +68,10 @@ def graph_for(
 
 
 def _missing(row: RunRow, listed: tuple[str, ...]) -> str:
-    made = f"was made by {row.target!r}" if row.target else "has no import string"
-    known = f"lists {', '.join(map(repr, listed))}" if listed else "is empty"
+    made = f"belongs to graph {row.target!r}" if row.target else "has no import string"
+    known = f"which lists {', '.join(map(repr, listed))}" if listed else "which is empty"
     name = repr(row.target) if row.target else "MODULE:GRAPH"
     return (
-        f"run {row.run_id!r} {made}, and Clew imports only graphs in {LIST}, which {known}; if you trust the graph, "
+        f"run {row.run_id!r} {made}; Clew imports only the graphs in {LIST}, {known}; if you trust the graph, "
         f"pass --graph {name} (in Python: graph=), or add it to the list"
     )

@@ -42,7 +42,7 @@ def decode_cursor(cursor: str) -> tuple[float, int]:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, int])
     except (msgspec.MsgspecError, binascii.Error, ValueError, TypeError, AttributeError):
-        raise StoreError(f"cursor: expected one that page() has returned, got {cursor!r}") from None
+        raise StoreError(f"cursor: expected a cursor that page() returned, got {cursor!r}") from None
 
 
 def check_page(limit: Any, order: Any) -> None:

@@ -136,7 +136,7 @@ class QuestionReader:
             return self._json(run, log, log.asked[path])
         answered = self._answered(run, path)
         if answered is None:
-            raise UnknownRunError(f"run {run_id!r} does not ask at {path!r}")
+            raise UnknownRunError(f"run {run_id!r} has no question at {path!r}")
         return answered
 
     def _answered(self, run: StoredRun, path: str) -> Json | None:

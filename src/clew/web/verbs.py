@@ -84,7 +84,7 @@ class Verbs:
         if not path and len(asked) == 1:
             path = next(iter(asked))
         if path not in asked:
-            raise RunStateError(f"run {run_id!r} does not ask at {path!r}; it may have been answered")
+            raise RunStateError(f"run {run_id!r} has no question at {path!r}; it may have been answered")
         question = asked[path]
         if number is not None and number != question.number:
             raise RunStateError(

@@ -150,7 +150,7 @@ class RunHandle:
         if inside_event_loop():
             raise RunError("result() would block the running event loop; await the handle instead")
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
-            raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
+            raise InputError(f"timeout must be None or a number of seconds, got {timeout!r}")
         checked = self._handles.execution.check_of(check)
         until = None if timeout is None else time.monotonic() + timeout
         with _Waiting(self) as waiting:

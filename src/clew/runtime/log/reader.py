@@ -337,7 +337,7 @@ class StoredRun:
             newest = self.store.last(self._run_id, STEP.name, "", LAST)
             last = cursor.step if newest is None else newest.n
             raise UnknownRunError(
-                f"run {self._run_id!r} has no step {step}; it has {self.start().step} to {last}"
+                f"run {self._run_id!r} has no step {step}; it has steps {self.start().step} to {last}"
             )
         return cursor.state(fetched=fetched)
 

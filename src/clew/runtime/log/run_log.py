@@ -105,7 +105,7 @@ class RunLog(msgspec.Struct):
         """
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
         open_questions = (
-            "; ".join(f"{path}: {brief(asked[path].question)}" for path in sorted(asked)) or "nothing"
+            "; ".join(f"{path}: {brief(asked[path].question)}" for path in sorted(asked)) or "none"
         )
         if single and (len(asked) != 1 or answers):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):
@@ -123,7 +123,7 @@ class RunLog(msgspec.Struct):
             if answers:
                 raise RunStateError(
                     f"run {run!r}: answer= and answers= were both given; give answer= for a single question, or "
-                    f"answers={{path: ...}} for all; it asks: {open_questions}"
+                    f"answers={{path: ...}} for all; open questions: {open_questions}"
                 )
             raise RunStateError(
                 f"run {run!r} asks several questions ({open_questions}); answer with "
@@ -132,7 +132,7 @@ class RunLog(msgspec.Struct):
         given = {next(iter(asked)): single["answer"]} if single else dict(answers)
         for path in given:
             if path not in asked:
-                raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {open_questions}")
+                raise RunStateError(f"run {run!r} has no question at {path!r}; open questions: {open_questions}")
             given[path] = checked_answer(graph, asked[path], given[path], is_json=is_json)
         # otherwise its process died right after the answer, or it also waits for something else
         if self.row.status == "waiting" and asked and not given and not has_open_waits(self):
@@ -225,7 +225,7 @@ class RunLog(msgspec.Struct):
         if isinstance(step, str):
             return self.label(step)
         if not chain.first <= step <= chain.last:
-            raise UnknownRunError(f"run {run!r} has no step {step}; it has {chain.first} to {chain.last}")
+            raise UnknownRunError(f"run {run!r} has no step {step}; it has steps {chain.first} to {chain.last}")
         return step
 
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:

@@ -115,7 +115,7 @@ def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> Tu
         raise InputError(f"on_busy must be 'wait' or 'refuse', got {on_busy!r}")
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and timeout >= 0):
-        raise InputError(f"timeout must be a number of seconds or None, got {timeout!r}")
+        raise InputError(f"timeout must be None or a number of seconds >= 0, got {timeout!r}")
     drop = options.get("drop", False)
     if not isinstance(drop, bool):
         raise InputError(f"drop must be True or False, got {drop!r}")

@@ -255,7 +255,7 @@ class StoreConnection:
         found = (advice for text, advice in _ADVICE.items() if re.search(text, said))
         if self._was_open:
             return next(found, "nothing is lost, resume when it is available")
-        return next(found, "check the URL, and that the server runs and takes connections")
+        return next(found, "check the URL, and that the server runs and accepts connections")
 
     def close(self) -> None:
         """Close the connections, which releases the lock of the owner."""

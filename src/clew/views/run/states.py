@@ -137,7 +137,7 @@ class RunStates:
         ahead = steps_ahead(run) if last > end else []
         newest = ahead[-1].number if ahead else end
         if first > newest:
-            raise UnknownRunError(f"run {run_id!r} has no step {first}; it has {begin} to {newest}")
+            raise UnknownRunError(f"run {run_id!r} has no step {first}; it has steps {begin} to {newest}")
         last = min(last, newest, first + MOST_STEPS - 1)
         provisional = [provisional_json(step) for step in ahead if first <= step.number <= last]
         if first > end:
@@ -216,7 +216,7 @@ class RunStates:
         for ahead in steps_ahead(run) if number is not None and number > end else ():
             if ahead.number == number:
                 return ahead
-        raise UnknownRunError(f"run {run.row.run_id!r} has no step {step!r}; it has {begin} to {end}")
+        raise UnknownRunError(f"run {run.row.run_id!r} has no step {step!r}; it has steps {begin} to {end}")
 
     def graph_state(self, run: StoredRun, number: int) -> GraphState:
         """Return S(number), with large values that were not fetched."""

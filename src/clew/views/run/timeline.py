@@ -112,7 +112,7 @@ class Timeline:
         begin = run.row.parent_step or 0
         end = begin if newest is None else newest.n
         if first > end + 1:
-            raise UnknownRunError(f"run {run_id!r} has no step {first}; it has {begin} to {end}")
+            raise UnknownRunError(f"run {run_id!r} has no step {first}; it has steps {begin} to {end}")
         last = min(last, first + MOST_STEPS - 1)
         counts = counts_of(self._store, run_id)
         columns = Columns(run.row.created, calls_of(counts))

@@ -43,7 +43,7 @@ def run(
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed", metavar="N", help="Seed of random streams. [default: derived from the run id]"
+            "--seed", metavar="N", help="Seed for the random numbers of nodes. [default: derived from the run id]"
         ),
     ] = None,
     on_error: OnErrorOption = "stop",

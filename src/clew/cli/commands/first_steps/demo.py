@@ -37,7 +37,7 @@ def demo(
         ),
     ] = None,
 ) -> int:
-    """Show a graph at work, and a run killed, resumed and forked.
+    """Run example graphs; kill, resume, replay and fork their runs.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def demo(
       clew demo --serve
       clew demo --quick --store other.db
 
-    It needs no network. The runs stay in a SQLite file, for the page and for the other commands.
+    The demo needs no network. Its runs stay in a SQLite file; inspect them with `clew serve` or `clew show`.
     """
     program = [sys.executable, str(examples_folder("demo") / "triage.py"), "--store", store]
     code = subprocess.run([*program, *(["--quick"] if quick else [])], check=False).returncode

@@ -74,6 +74,7 @@ def _seconds(text: str | None) -> float | None:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
         raise CommandError(
-            f"{text!r} is not a time", "give a number and a unit, such as 90s, 15m, 12h, 30d or 8w"
+            f"--older-than: {text!r} is not a duration",
+            "give a number and a unit, such as 90s, 15m, 12h, 30d or 8w",
         )
     return float(found[1]) * _UNITS[found[2]]

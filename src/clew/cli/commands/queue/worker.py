@@ -45,7 +45,7 @@ def worker(
     ] = False,
     tries: Annotated[
         int,
-        typer.Option("--tries", metavar="N", help="Fail a run that was taken N times and committed nothing."),
+        typer.Option("--tries", metavar="N", help="Fail a run after N starts without a committed step."),
     ] = 5,
     grace: Annotated[
         float,
@@ -58,7 +58,7 @@ def worker(
         typer.Option(
             "--lease",
             metavar="SECONDS",
-            help="Time without a sign of life after which other workers take over the runs.",
+            help="Time without a heartbeat after which other workers take over the runs.",
         ),
     ] = 30.0,
     trace: TraceOption = False,
