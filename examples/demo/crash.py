@@ -1,13 +1,13 @@
-"""The demo's second act: a run that is killed, resumed, replayed without a network, and forked.
+"""The second part of the demo: a run that is killed, resumed, replayed without a network, and forked.
 
-Three parties, as in real life:
+Three processes and servers take part:
 
-- the `Service`, a server on this machine that answers prompts, and writes down each one that it gets: what is in its
-  file has happened in the world, whatever became of the run that asked;
-- a child process, ``python crash.py``, that runs the graph on a SQLite file. Before its fourth call it says
-  so through a pipe and waits for an answer that never comes, so that it is killed at the same place each time;
-- the parent, that looks, resumes, replays and forks, and tells what it sees. What it says about calls is counted in
-  the service's file.
+- `Service` is a server on this machine. It answers prompts and writes each request to a file, so the file shows which
+  calls were really made.
+- A child process, ``python crash.py``, runs the graph on a SQLite file. Before its fourth call, it reports this through
+  a pipe and waits, so that it is killed at the same point each time.
+- The parent inspects, resumes, replays and forks the run, and prints the results. It counts calls in the file of the
+  service.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypedDict
 
-# ReplayReport brings asyncio and ssl, which build on the real socket.socket: before the network is refused.
+# ReplayReport imports asyncio and ssl, which need the real socket.socket: import it before the network is off.
 from clew import Context, Engine, Graph, ReplayReport, SQLiteStore, append, ifelse, node
 
 Ask = Callable[..., str]
 Tell = Callable[[str, tuple[str, ...], Sequence[tuple[str, ...]], str], None]
-"""Shows something: a title, columns, rows, and what is said below them."""
+"""Shows a title, columns, rows, and text below them."""
 
 # -- the graph -------------------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class StoryState(TypedDict, total=False):
 
 @node(output="sentences")
 def write(sentences: list[str], manner: str, ctx: Context, ask: Ask, prompt: str) -> str:
-    """Two recorded calls: look a fact up, and have a sentence made of it."""
+    """Make two recorded calls: look up a fact, and turn it into a sentence."""
     key, wish = ctx.idempotency_key[:8], f"Fact number {len(sentences) + 1}"
     fact = ctx.record("look up", ask, key=f"{key}-1", prompt=wish)
     text = prompt.format(manner=manner, fact=fact)
@@ -67,13 +67,13 @@ def write(sentences: list[str], manner: str, ctx: Context, ask: Ask, prompt: str
 
 @ifelse(when_true="bind_up", when_false="write")
 def enough(sentences: list[str], wanted: int) -> bool:
-    """The loop's gate."""
+    """Decide whether the loop ends."""
     return len(sentences) >= wanted
 
 
 @node(output="story")
 def bind_up(sentences: list[str]) -> str:
-    """The end: nothing outside is asked."""
+    """Join the sentences, without an external call."""
     return " ".join(sentences)
 
 
@@ -81,15 +81,15 @@ graph = Graph([write, enough, bind_up], name="story", state=StoryState)
 
 
 def engine_on(file: Path, ask: Ask, prompt: str = PROMPT) -> Engine:
-    """The graph on a SQLite file."""
+    """Return an engine for the graph on a SQLite file."""
     return Engine(graph.bind(ask=ask, prompt=prompt), store=SQLiteStore(file), seed=7)
 
 
-# -- the world outside -----------------------------------------------------------------------------------------
+# -- the service -----------------------------------------------------------------------------------------------
 
 
 class Service(socketserver.ThreadingTCPServer):
-    """Answers prompts on a port of this machine. One line in its file for each: the key, and what was asked."""
+    """A server on a local port that answers prompts. It writes a line for each request: the key and the prompt."""
 
     daemon_threads = True
 
@@ -101,12 +101,12 @@ class Service(socketserver.ThreadingTCPServer):
         effects.touch()
 
     def happened(self) -> list[list[str]]:
-        """The lines so far: key, what was asked."""
+        """Return the requests so far, as key and prompt."""
         return [line.split(" ", 1) for line in self._effects.read_text("utf-8").splitlines()]
 
     def do(self, key: str, prompt: str) -> str:
-        """Let something happen, and answer."""
-        time.sleep(0.15 * self.pace)  # a service takes its time
+        """Write the request to the file, and return the answer."""
+        time.sleep(0.15 * self.pace)  # the latency of the service
         with self._effects.open("a", encoding="utf-8") as file:
             file.write(f"{key} {' / '.join(prompt.splitlines())}\n")
         if number := re.fullmatch(r"Fact number (\d+)", prompt):
@@ -116,7 +116,7 @@ class Service(socketserver.ThreadingTCPServer):
 
 
 class _Answer(socketserver.StreamRequestHandler):
-    """One call: all that comes is the key and the prompt, all that goes is the answer."""
+    """Handles one call: reads the key and the prompt, and sends the answer."""
 
     def handle(self) -> None:
         service = self.server
@@ -127,7 +127,7 @@ class _Answer(socketserver.StreamRequestHandler):
 
 @contextmanager
 def serving(effects: Path, pace: float) -> Iterator[Service]:
-    """A service for as long as it is needed."""
+    """Run a service inside a with block."""
     with Service(effects, pace) as service:
         thread = threading.Thread(target=partial(service.serve_forever, poll_interval=0.02), daemon=True)
         thread.start()
@@ -139,7 +139,7 @@ def serving(effects: Path, pace: float) -> Iterator[Service]:
 
 
 def asking(port: int) -> Ask:
-    """The service as a function."""
+    """Return a function that calls the service."""
 
     def ask(*, key: str, prompt: str) -> str:
         with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
@@ -153,7 +153,7 @@ def asking(port: int) -> Ask:
 
 @contextmanager
 def no_network() -> Iterator[list[str]]:
-    """Nobody gets a socket; what is yielded has an entry for each that was refused."""
+    """Refuse every new socket; yield a list with an entry for each."""
     refused: list[str] = []
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -172,14 +172,14 @@ def no_network() -> Iterator[list[str]]:
 
 
 def child(file: Path, port: int) -> None:
-    """Run the graph; before the fourth call say so, and wait to be killed."""
+    """Run the graph; before the fourth call, report it and wait to be killed."""
     made, ask = 0, asking(port)
 
     def ask_and_stop(*, key: str, prompt: str) -> str:
         nonlocal made
         if made == CALLS_BEFORE_THE_KILL:
             os.write(sys.stdout.fileno(), b"now\n")
-            sys.stdin.read()  # ends only if the parent is gone, and then so is the reason to go on
+            sys.stdin.read()  # returns only if the parent has ended
             os._exit(1)
         made += 1
         return ask(key=key, prompt=prompt)
@@ -188,7 +188,7 @@ def child(file: Path, port: int) -> None:
 
 
 def run_and_kill(file: Path, port: int) -> int:
-    """Start the child, wait for its word, kill it; its exit code, the negative number of the signal."""
+    """Start the child, wait for its report, and kill it. Return its exit code, the negative number of the signal."""
     command = [sys.executable, __file__, str(file), str(port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -198,7 +198,7 @@ def run_and_kill(file: Path, port: int) -> int:
             running.kill()
         code = running.wait()
     if word != b"now\n":
-        raise RuntimeError(f"the demo's child process ended with {code} before it was to be killed")
+        raise RuntimeError(f"the child process of the demo ended with exit code {code} before it was killed")
     return code
 
 
@@ -206,7 +206,7 @@ def run_and_kill(file: Path, port: int) -> int:
 
 
 def act(pace: float, tell: Tell, keep: Path | None = None) -> dict[str, Any]:
-    """Killed, resumed, replayed, changed, forked; everything that was found, as plain data.
+    """Kill, resume, replay, change and fork a run. Return the results as plain data.
 
     `keep` is the file of the runs; without it, they are deleted.
     """
@@ -229,7 +229,7 @@ def _look(engine: Engine, service: Service, code: int, tell: Tell) -> dict[str, 
     effects = service.happened()
     entries = [(entry.kind, entry.path, entry.n) for entry in engine.store.entries(RUN)]
     ran = {at.step_id: ", ".join(at.items) for at in engine.history(RUN)}
-    meaning = {"call": "an answer, as it came", "journal": "its outcome, not committed yet"}
+    meaning = {"call": "a recorded result", "journal": "a finished item, not committed"}
     rows = [
         (kind, path or f"S({n})", meaning.get(kind) or f"after {ran.get(n)}") for kind, path, n in entries
     ]
@@ -237,13 +237,13 @@ def _look(engine: Engine, service: Service, code: int, tell: Tell) -> dict[str, 
     by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     alive = owner is not None and owner.is_alive
     below = (
-        f"The run says {row.status!r}, and its owner is {'alive' if alive else 'dead'}: that is how a crash looks. "
-        f"The service has been called {len(effects)} times, and {recorded} calls are recorded: "
-        f"the loop's second round was half done."
+        f"The run has status {row.status!r}, and its owner is {'alive' if alive else 'dead'}: it was interrupted. "
+        f"The service was called {len(effects)} times, and {recorded} calls are recorded: "
+        f"the process died in the second turn of the loop."
     )
     tell(
-        f"A run in another process was killed ({by}); what its SQLite file holds",
-        ("entry", "of", "what it is"),
+        f"The process of a run was killed ({by}). The log in its SQLite file",
+        ("entry", "of", "content"),
         rows,
         below,
     )
@@ -267,10 +267,15 @@ def _resume(engine: Engine, service: Service, tell: Tell) -> dict[str, Any]:
         for place, (key, asked) in enumerate(effects)
     ]
     below = (
-        f"It is {result.status}. {len(effects) - before} calls were made; the {before} finished ones were not made "
-        f"again: {len(effects)} lines, {len(keys)} different keys.\nThe story: {result['story']}"
+        f"The run is {result.status}. It made {len(effects) - before} more calls and did not repeat the {before} "
+        f"recorded ones: {len(effects)} requests, {len(keys)} different keys.\nThe story: {result['story']}"
     )
-    tell("Resumed, in this process: what the service wrote down", ("when", "key", "asked for"), rows, below)
+    tell(
+        "Resumed in this process. The requests that the service received",
+        ("when", "key", "prompt"),
+        rows,
+        below,
+    )
     return {"status": result.status, "story": result["story"], "effects": effects, "keys": len(keys)}
 
 
@@ -285,10 +290,10 @@ def _replay(engine: Engine, service: Service, ask: Ask, tell: Tell) -> dict[str,
             by_hand = f"{type(error).__name__}: {error}"
     calls = len(service.happened()) - before
     below = (
-        f"{report}. All nodes ran again, on {report.calls} recorded answers: {calls} calls were made, and "
-        f"{asked_for} sockets asked for.\nThe network was really off. The same call, made by hand: {by_hand}"
+        f"{report}. All nodes ran again with {report.calls} recorded results: {calls} calls were made, and "
+        f"{asked_for} sockets were opened.\nThe network was off. The same call without the replay: {by_hand}"
     )
-    tell("Replayed, with the network refused", (), (), below)
+    tell("Replayed, with the network off", (), (), below)
     return {
         "ok": report.ok,
         "steps": report.steps,
@@ -307,10 +312,10 @@ def _change(engine: Engine, service: Service, tell: Tell) -> dict[str, Any]:
     found = report.divergences[0]
     rows = [(line[:1].strip(), line[1:]) for line in found.diff.splitlines()[3:]]  # without the headings
     below = (
-        f"Step {found.step}: {found.message}. {calls} calls were made to find that out. "
-        f"strict=False lists all such places."
+        f"Step {found.step}: {found.message}. The replay made {calls} calls. "
+        f"With strict=False, it lists all differences."
     )
-    tell("Replayed again, after one word was put into a prompt", ("", "the call's arguments"), rows, below)
+    tell("Replayed again, after a word was added to a prompt", ("", "arguments of the call"), rows, below)
     return {"ok": report.ok, "divergence": str(found), "calls": calls}
 
 
@@ -323,10 +328,10 @@ def _fork(engine: Engine, service: Service, tell: Tell) -> dict[str, Any]:
     old = engine.result(RUN)
     rows = [(RUN, old["story"]), (FORK, fork["story"])]
     below = (
-        f"It is {fork.status}. {len(effects)} calls were made, for what comes after S({step}); the {step} steps before "
-        f"are those of {RUN!r}, which is as it was."
+        f"The fork is {fork.status}. It made {len(effects)} calls, for the steps after S({step}), and shares the "
+        f"{step} steps before with {RUN!r}, which did not change."
     )
-    tell(f"Forked from S({step}), with another manner: loud", ("run", "its story"), rows, below)
+    tell(f"Forked from S({step}), with manner: loud", ("run", "story"), rows, below)
     return {
         "from": step,
         "values": values,

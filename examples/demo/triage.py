@@ -1,16 +1,15 @@
-"""The demo: a small graph at work, shown live, and then what its run left behind.
+"""The demo: run a small graph with live progress, then show its result, its states and a fork.
 
-`clew demo` executes this program. It triages a bundle of log lines. The graph has a fan-out (an item for each service),
-a loop (the two most similar messages are folded into one, until no two are similar) and a slow branch (the run book).
-The parts:
+`clew demo` executes this program. It triages log lines. The graph has a fan-out (one item for each service), a loop
+(the two most similar messages are merged, until no two are similar) and a slow branch (the run book). The parts:
 
-- the graph, of functions that really do what their names say; they are slowed down by ``pace``, a bound value, which
-  is no state: the digests are the same with ``--quick``;
-- the `EventTimeline`: what the event stream says about each node, and nothing that it does not say;
-- two screens, live with rich in a terminal and plain text elsewhere; and JSON for machines;
-- the second act, ``crash.py``: a run that is killed, and what can be done with it.
+- The graph. Its functions do real work, and ``pace`` slows them down. ``pace`` is a bound value and not part of the
+  state, so the digests are the same with ``--quick``.
+- `EventTimeline` collects what the event stream says about each node.
+- Two screens: live with rich in a terminal, plain text elsewhere. ``--json`` prints everything as JSON.
+- The second part, ``crash.py``: a run that is killed, resumed, replayed and forked.
 
-Rich is a development dependency. Without it the demo is plain text, and says so.
+Without rich, the demo prints plain text and says so.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Triage(TypedDict):
 
 @node(output="records")
 def parse(log: str, ctx: Context, pace: float) -> list[Record]:
-    """Service, level and message of each line that is not routine."""
+    """Return service, level and message of each line that is not routine."""
     ctx.sleep(0.3 * pace)
     found = re.findall(r"\[(\w+)\] (\w+) (.*)", log)
     return [(service, level, message) for service, level, message in found if level != "INFO"]
@@ -95,7 +94,7 @@ def parse(log: str, ctx: Context, pace: float) -> list[Record]:
 
 @node(output="advice")
 def run_book(records: list[Record], ctx: Context, pace: float) -> dict[str, str]:
-    """The slow branch: look every message up in the run book. One long sleep would leave the process."""
+    """Look up every message in the run book: the slow branch. One long sleep would release the run."""
     advice: dict[str, str] = {}
     for problem, remedy in RUN_BOOK.items():
         ctx.sleep(1.8 * pace)
@@ -105,26 +104,26 @@ def run_book(records: list[Record], ctx: Context, pace: float) -> dict[str, str]
 
 @route(targets=["scan"])
 def each_service(records: list[Record]) -> list[Send]:
-    """The fan-out."""
+    """Send one item for each service."""
     return [Send("scan", {"service": service}) for service in sorted({record[0] for record in records})]
 
 
 @node(output="patterns")
 def scan(service: str, records: list[Record], ctx: Context, pace: float) -> dict[str, int]:
-    """The messages of one service with their numbers masked, and how often each came."""
+    """Count the messages of one service, with their numbers masked."""
     ctx.sleep(ctx.random.uniform(0.4, 1.6) * pace)
     return dict(Counter(masked(message) for owner, _, message in records if owner == service))
 
 
 @node(output="groups", after="scan")
 def sort_out(patterns: dict[str, int]) -> list[dict[str, int]]:
-    """To begin with, each pattern is a group of its own."""
+    """Start with one group for each pattern."""
     return [{pattern: count} for pattern, count in sorted(patterns.items())]
 
 
 @node(output="closest")
 def compare(groups: list[dict[str, int]], ctx: Context, pace: float) -> tuple[float, int, int]:
-    """How alike the two most similar groups are, and which they are."""
+    """Find the two most similar groups."""
     ctx.sleep(0.4 * pace)
     heads = [next(iter(group)) for group in groups]
     pairs = [(i, j) for i in range(len(heads)) for j in range(i)]
@@ -133,13 +132,13 @@ def compare(groups: list[dict[str, int]], ctx: Context, pace: float) -> tuple[fl
 
 @ifelse(when_true="fold", when_false="report")
 def alike(closest: tuple[float, int, int], threshold: float) -> bool:
-    """The loop's gate."""
+    """Decide whether the loop merges two more groups."""
     return closest[0] >= threshold
 
 
 @node(output="groups")
 def fold(groups: list[dict[str, int]], closest: tuple[float, int, int], ctx: Context, pace: float) -> Any:
-    """Make one group of two; the more frequent pattern leads it."""
+    """Merge two groups; the more frequent pattern comes first."""
     ctx.sleep(0.2 * pace)
     _, i, j = closest
     both = sorted({**groups[i], **groups[j]}.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -148,14 +147,14 @@ def fold(groups: list[dict[str, int]], closest: tuple[float, int, int], ctx: Con
 
 @node(output="answer")
 def report(groups: list[dict[str, int]], advice: dict[str, str], ctx: Context, pace: float) -> list[Row]:
-    """The join: what the loop found, with what the run book says about it."""
+    """Join the groups of the loop with the advice of the run book."""
     ctx.sleep(0.3 * pace)
-    told = []
+    rows = []
     for group in sorted(groups, key=lambda group: (-sum(group.values()), min(group))):
         remedy = next((advice[pattern] for pattern in group if pattern in advice), "")
         others = f" (+{len(group) - 1})" if len(group) > 1 else ""
-        told.append((sum(group.values()), next(iter(group)) + others, remedy))
-    return told
+        rows.append((sum(group.values()), next(iter(group)) + others, remedy))
+    return rows
 
 
 def masked(message: str) -> str:
@@ -167,7 +166,7 @@ def likeness(a: str, b: str) -> float:
 
 
 def make_log(seed: int, lines: int = 160) -> str:
-    """A night's log, the same for the same seed."""
+    """Return the log of a night, the same for the same seed."""
     rng, written = Random(seed), []
     for number in range(lines):
         message = rng.choice(MESSAGES.splitlines())
@@ -181,7 +180,7 @@ graph = Graph(nodes, name="triage", state=Triage)
 THRESHOLD, OTHER_THRESHOLD = 0.6, 0.8
 RUN, FORK = "triage", "strict-triage"
 
-# -- what the events say ---------------------------------------------------------------------------------------
+# -- events ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -197,7 +196,7 @@ class Span:
 
 @dataclass
 class EventTimeline:
-    """What the event stream has said about a run so far."""
+    """The events of a run so far."""
 
     nodes: Mapping[str, Any]
     began: float = 0.0
@@ -208,7 +207,7 @@ class EventTimeline:
     elapsed: float = 0.0
 
     def hear(self, event: Event) -> None:
-        """Note an event."""
+        """Add an event."""
         now = event.time - self.began
         if event.kind == "run_started":
             self.began = event.time
@@ -225,15 +224,15 @@ class EventTimeline:
             self.status, self.elapsed = event.status, now
 
     def of(self, name: str) -> list[Span]:
-        """The items of a node; a copy, since a screen looks from a thread of its own."""
+        """Return a copy of the items of a node; a screen reads them from another thread."""
         return [span for span in list(self.spans.values()) if span.node == name]
 
     def seconds(self) -> float:
-        """How long the run has taken so far."""
+        """Return the duration of the run so far."""
         return self.elapsed or (time.time() - self.began if self.began else 0.0)
 
     def state(self, name: str) -> str:
-        """A node waits, runs, or has run (and may again); at the end it is done or was not needed."""
+        """Return the state of a node: waits, runs or ran; after the run, done or unused."""
         spans = self.of(name)
         if any(span.end == math.inf for span in spans):
             return "runs"
@@ -242,7 +241,10 @@ class EventTimeline:
         return "ran" if spans else "waits"
 
     def timeline(self, name: str, width: int, horizon: float, marks: Sequence[str]) -> str:
-        """When a node ran, in `width` characters. `marks`: nothing, one item, a gate; several are a number."""
+        """Return a line of `width` characters that shows when a node ran.
+
+        `marks` are the characters for no item, one item and a gate. Several items are shown as a number.
+        """
         nothing, one, gate = marks
         now, cell, line = self.seconds(), horizon / width, ""
         spans = [(span.begin, min(span.end, now)) for span in self.of(name)]
@@ -255,23 +257,25 @@ class EventTimeline:
 
 
 def lesson(board: EventTimeline) -> str:
-    """What the timeline shows, in words."""
+    """Return a sentence about the concurrency of the run, or an empty one if no later step overlapped."""
     spans = board.spans.values()
     slow = max(spans, key=lambda span: span.end - span.begin)
-    beside = [span for span in spans if span.step > slow.step and span.end <= slow.end]
-    one_by_one = sum(span.end - span.begin for span in spans)
+    later = [span for span in spans if span.step > slow.step and span.end <= slow.end]
+    if not later:
+        return ""
+    total = sum(span.end - span.begin for span in spans)
     return (
-        f"While {slow.node} ran, {len(beside)} items of {len({span.step for span in beside})} later steps finished. "
-        f"One after the other: {one_by_one:.1f} s; it was {board.elapsed:.1f} s."
+        f"While {slow.node} ran, {len(later)} items of {len({span.step for span in later})} later steps finished. "
+        f"The nodes took {total:.1f} s in total, the run {board.elapsed:.1f} s."
     )
 
 
-# -- what the run left -----------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Something to show: a title, what is said below it, and rows."""
+    """A title, a table, and text below it."""
 
     title: str
     columns: tuple[str, ...]
@@ -280,7 +284,7 @@ class Panel:
 
 
 def brief(paths: Sequence[str]) -> str:
-    """Paths of a step; a batch in short."""
+    """Return the paths of a step; those of a batch as a range."""
     batches: dict[str, list[str]] = {}
     for path in paths:
         name, _, index = path.partition("[")
@@ -289,7 +293,7 @@ def brief(paths: Sequence[str]) -> str:
 
 
 def chain_of(engine: Engine, run_id: str) -> Iterator[dict[str, Any]]:
-    """Each state of a chain: what ran, which values became which version, what was decided, the digest."""
+    """Yield each state of a chain: items, new versions of values, decisions and digest."""
     old: Mapping[str, int] = {}
     for at in engine.history(run_id):
         gates = [name for path in at.items if engine.graph.nodes[name := path.partition("#")[0]].is_gate]
@@ -305,7 +309,7 @@ def chain_of(engine: Engine, run_id: str) -> Iterator[dict[str, Any]]:
 
 
 def chosen(choice: Any) -> str:
-    """A gate's decision in a few words."""
+    """Return the decision of a gate as text."""
     parts = (choice,) if isinstance(choice, str) else choice or ("nothing",)
     names = Counter(str(getattr(part, "target", part)) for part in parts)
     return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in names.items())
@@ -316,18 +320,18 @@ def chain_table(engine: Engine, run_id: str, title: str, below: str) -> Panel:
     for state in chain_of(engine, run_id):
         written = [f"{name} v{version}" for name, version in state["changed"].items()]
         decided = [f"-> {choice}" for choice in state["decided"].values()]
-        told = ", ".join(written + decided) if state["items"] else "where it starts"
-        rows.append((f"S({state['step']})", brief(state["items"]) or "-", told, str(state["digest"][:12])))
+        changes = ", ".join(written + decided) if state["items"] else "initial state"
+        rows.append((f"S({state['step']})", brief(state["items"]) or "-", changes, str(state["digest"][:12])))
     return Panel(title, ("state", "ran", "changed", "digest"), rows, below)
 
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> list[Record]:
-    """The rows of two answers that are not in both."""
-    gone, come = [row for row in old if row not in new], [row for row in new if row not in old]
-    return [("-", str(row[0]), row[1]) for row in gone] + [("+", str(row[0]), row[1]) for row in come]
+    """Return the rows that only one of two answers has."""
+    removed, added = [row for row in old if row not in new], [row for row in new if row not in old]
+    return [("-", str(row[0]), row[1]) for row in removed] + [("+", str(row[0]), row[1]) for row in added]
 
 
-# -- showing it ------------------------------------------------------------------------------------------------
+# -- screens ---------------------------------------------------------------------------------------------------
 
 
 class Plain:
@@ -354,7 +358,7 @@ class Plain:
             print(table.below)
 
 
-LOOKS = {  # of a node's state: sign, style, style of its bar
+LOOKS = {  # by state of a node: sign, style, style of its bar
     "waits": ("○", "dim", "cyan"),
     "runs": ("▶", "bold yellow", "yellow"),
     "ran": ("·", "", "cyan"),
@@ -364,7 +368,7 @@ LOOKS = {  # of a node's state: sign, style, style of its bar
 
 
 class Terminal:
-    """Live, with rich."""
+    """A live table, with rich."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -402,9 +406,9 @@ class Terminal:
                 f"{took:.1f}" if spans else "",
                 Text(board.timeline(name, width, max(6.3, now), (" ", "━", "◆")), style=bar),
             )
-        told, ahead = f"chain committed up to S({board.committed})", len(board.ahead)
-        told += f"; {ahead} items of later steps have finished already" if ahead else ""
-        grid.caption, grid.caption_justify = Text(told, style="dim"), "left"
+        caption, ahead = f"committed up to S({board.committed})", len(board.ahead)
+        caption += f"; {ahead} items of later steps have already finished" if ahead else ""
+        grid.caption, grid.caption_justify = Text(caption, style="dim"), "left"
         return grid
 
     def table(self, table: Panel) -> None:
@@ -426,28 +430,28 @@ class Terminal:
 
 
 def show(seed: int, pace: float, screen: Plain | Terminal, keep: Path | None = None) -> dict[str, Any]:
-    """Both acts; everything that was found, as plain data. `keep` is the file of the runs, if they are kept."""
+    """Show both parts, and return the results as plain data. `keep` is the file to keep the runs in."""
     store = MemoryStore() if keep is None else SQLiteStore(keep)
     with Engine(graph.bind(pace=pace), store=store, seed=seed) as engine:
         found = first_act(engine, seed, screen)
-    return {**found, "durable": crash.act(pace, lambda *told: screen.table(Panel(*told)), keep)}
+    return {**found, "durable": crash.act(pace, lambda *panel: screen.table(Panel(*panel)), keep)}
 
 
 def first_act(engine: Engine, seed: int, screen: Plain | Terminal) -> dict[str, Any]:
-    """A run as it happens, its answer, its chain, its causes, and a fork."""
+    """Show a live run, its answer, its states, the reasons for the answer, and a fork."""
     values = {"log": make_log(seed), "threshold": THRESHOLD}
     board = EventTimeline(graph.nodes)
     screen.watch(board, iter(engine.stream(values, run_id=RUN)), f"Triage of a night's log (seed {seed})")
     result = engine.result(RUN)
     answer = result["answer"]
-    told = [(str(count), pattern, remedy or "-") for count, pattern, remedy in answer]
+    rows = [(str(count), pattern, remedy or "-") for count, pattern, remedy in answer]
     screen.table(
-        Panel("The answer (+1: another pattern was folded in)", ("lines", "pattern", "run book"), told)
+        Panel("The answer (+1: one more pattern was merged)", ("lines", "pattern", "run book"), rows)
     )
-    below = "Run it again, with --quick or not: the digests are the same."
+    below = "Run the demo again, with or without --quick: the digests are the same."
     screen.table(chain_table(engine, RUN, "The chain of states", below))
     because = engine.why(RUN, "answer")
-    screen.table(Panel("Why is the answer as it is?", (), (), str(because)))
+    screen.table(Panel("Why the answer has this value", (), (), str(because)))
 
     step = next(at.step_id for at in engine.history(RUN) if "groups" in at.values)
     title = f"What if: fork from S({step}) with threshold {OTHER_THRESHOLD} instead of {THRESHOLD}"
@@ -456,10 +460,11 @@ def first_act(engine: Engine, seed: int, screen: Plain | Terminal) -> dict[str, 
     took = time.perf_counter() - began
     again = {path.partition("#")[0] for at in engine.history(FORK) for path in at.items}
     spared = [name for name in graph.nodes if name not in again]
-    below = f"{took:.1f} s: {', '.join(spared)} did not run again; up to S({step}) the two runs are one."
+    shared = f"It shares S(0) to S({step}) with the run; {', '.join(spared)} did not run again."
+    below = f"The fork took {took:.1f} s. {shared}"
     screen.table(chain_table(engine, FORK, title, below))
     differs = difference(answer, fork["answer"])
-    screen.table(Panel("What is different in the answer", ("", "lines", "pattern"), differs))
+    screen.table(Panel("How the answer differs", ("", "lines", "pattern"), differs))
     return {
         "status": result.status,
         "seed": seed,
@@ -496,34 +501,40 @@ def remove_earlier(file: Path) -> bool:
 
 
 def pick_screen() -> Plain | Terminal:
-    """Live in a terminal that can; plain text else."""
+    """Return a live screen for a terminal that supports it, otherwise plain text."""
     if not sys.stdout.isatty():
         return Plain()
     try:
         screen = Terminal()
     except ImportError:
-        print("rich is not installed, so this is plain text: pip install rich for more", file=sys.stderr)
+        print(
+            "rich is not installed, so the output is plain text; install it with: pip install rich",
+            file=sys.stderr,
+        )
         return Plain()
     console = screen.console
     return screen if console.encoding.startswith("utf") and not console.is_dumb_terminal else Plain()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python examples/demo/triage.py", description="A small graph at work."
+    """Run the command, and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python examples/demo/triage.py", description="Run example graphs.")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument(
+        "--pace", type=float, default=1.0, help="factor for the delays of nodes, from 0 to 100"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of a show")
-    parser.add_argument("--pace", type=float, default=1.0, help="how slow it is made, from 0 to 100")
-    parser.add_argument("--quick", action="store_true", help="no artificial slowness, as --pace 0")
-    parser.add_argument("--store", type=Path, help="a file that keeps the runs")
-    parser.add_argument("--seed", type=int, default=7, help="another log, and other random numbers")
+    parser.add_argument("--quick", action="store_true", help="do not delay nodes; the same as --pace 0")
+    parser.add_argument("--store", type=Path, help="SQLite file to keep the runs in")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the log and of random numbers")
     given = parser.parse_args(arguments)
     pace = 0.0 if given.quick else given.pace
     if not 0 <= pace <= 100:
-        parser.error(f"--pace is a number from 0 to 100, not {pace}")
+        parser.error(f"--pace must be a number from 0 to 100, got {pace}")
     if given.store is not None and not remove_earlier(given.store):
-        print(f"{given.store} is not a store of an earlier demo; name another with --store", file=sys.stderr)
+        print(
+            f"{given.store} is not the store of an earlier demo; choose another file with --store",
+            file=sys.stderr,
+        )
         return 2
     try:
         if given.json:
@@ -535,11 +546,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     if found["status"] != "completed":
-        print(f"the demo's run {found['status']}: {found['error']}", file=sys.stderr)
+        print(f"the run of the demo ended as {found['status']}: {found['error']}", file=sys.stderr)
     return 0 if found["status"] == "completed" else 1
 
 
 if __name__ == "__main__":
     if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `... | head` ends it, quietly
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `... | head` ends it without a traceback
     sys.exit(main())

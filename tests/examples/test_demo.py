@@ -90,9 +90,9 @@ def test_plain_text_has_every_part_and_no_control_codes() -> None:
         "'answer' was written by report",
         "What if",
         "was killed (SIGKILL)",
-        "Resumed, in this process",
-        "Replayed, with the network refused",
-        "after one word was put into a prompt",
+        "Resumed in this process",
+        "Replayed, with the network off",
+        "after a word was added to a prompt",
         "Forked from S(",
     ):
         assert part in told
@@ -225,7 +225,7 @@ def test_it_is_drawn_live_in_a_terminal(columns: int) -> None:
     assert {"waits", "runs", "ran", "done"} <= set(re.findall(r"[a-z]+", CONTROL.sub("", drawn)))
     told = re.sub(r"\s+", " ", CONTROL.sub("", drawn))
     assert "did not run again" in told
-    assert "Replayed, with the network refused" in told
+    assert "Replayed, with the network off" in told
     lines = CONTROL.sub("", drawn).replace("\r", "\n").splitlines()
     assert max(map(len, lines)) <= columns
 
