@@ -333,8 +333,16 @@ def ask(a: int) -> str:
             "run 'r' is completed and has no open question; to change an answer, change the value with "
             "engine.update('r', ...), or start from a step before it with engine.fork('r', step=...)",
         ),
-        (Graph([first]), {"answers": {"ask#0": 1}}, "run 'r' has no question at 'ask#0'; open questions: none"),
-        (Graph([ask]), {"answers": {"aks#0": 1}}, "run 'r' has no question at 'aks#0'; open questions: ask#0: 'sure?'"),
+        (
+            Graph([first]),
+            {"answers": {"ask#0": 1}},
+            "run 'r' has no question at 'ask#0'; open questions: none",
+        ),
+        (
+            Graph([ask]),
+            {"answers": {"aks#0": 1}},
+            "run 'r' has no question at 'aks#0'; open questions: ask#0: 'sure?'",
+        ),
         (
             Graph([ask]),
             {},

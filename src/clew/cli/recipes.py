@@ -72,9 +72,7 @@ def find_recipe(name: str) -> Recipe:
     """Return the recipe with a name."""
     recipes = {recipe.name: recipe for recipe in all_recipes()}
     if name not in recipes:
-        raise CommandError(
-            f"unknown recipe {name!r}", f"{nearest(name, recipes)} `clew new` describes them"
-        )
+        raise CommandError(f"unknown recipe {name!r}", f"{nearest(name, recipes)} `clew new` describes them")
     return recipes[name]
 
 

@@ -132,7 +132,9 @@ class RunLog(msgspec.Struct):
         given = {next(iter(asked)): single["answer"]} if single else dict(answers)
         for path in given:
             if path not in asked:
-                raise RunStateError(f"run {run!r} has no question at {path!r}; open questions: {open_questions}")
+                raise RunStateError(
+                    f"run {run!r} has no question at {path!r}; open questions: {open_questions}"
+                )
             given[path] = checked_answer(graph, asked[path], given[path], is_json=is_json)
         # otherwise its process died right after the answer, or it also waits for something else
         if self.row.status == "waiting" and asked and not given and not has_open_waits(self):
@@ -225,7 +227,9 @@ class RunLog(msgspec.Struct):
         if isinstance(step, str):
             return self.label(step)
         if not chain.first <= step <= chain.last:
-            raise UnknownRunError(f"run {run!r} has no step {step}; it has steps {chain.first} to {chain.last}")
+            raise UnknownRunError(
+                f"run {run!r} has no step {step}; it has steps {chain.first} to {chain.last}"
+            )
         return step
 
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:

@@ -43,7 +43,9 @@ def run(
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed", metavar="N", help="Seed for the random numbers of nodes. [default: derived from the run id]"
+            "--seed",
+            metavar="N",
+            help="Seed for the random numbers of nodes. [default: derived from the run id]",
         ),
     ] = None,
     on_error: OnErrorOption = "stop",
