@@ -158,10 +158,10 @@ class Sender:
         if response.status >= ACCEPTED:
             return found
         if not call.probe:
-            self._learn(world, call, operation, request, response, before, after)
+            self._learn(world, exchange, before, after)
         if operation.writes and call.role in ("main", "variant", "again"):
             done = not same(before, after) or (should_show and bool(self.systems))
-            found += self._follow_up(world, operation, request, response, call, done)
+            found += self._follow_up(world, exchange, done)
         return found
 
     def _should_show(self, call: Call, operation: Operation, made: Made) -> bool:
@@ -215,21 +215,13 @@ class Sender:
             self.shared.add(call.operation)
         return self.owned[last.operation]
 
-    def _follow_up(
-        self,
-        world: World,
-        operation: Operation,
-        request: HttpRequest,
-        response: HttpResponse,
-        call: Call,
-        done: bool,
-    ) -> list[Finding]:
-        main = call.role == "main"
-        mark = (
-            world.checkpoint("before a follow-up") if operation.method == "put" and not call.probe else None
-        )
+    def _follow_up(self, world: World, exchange: Exchange, done: bool) -> list[Finding]:
+        call, operation = exchange.call, exchange.operation
+        is_marked = operation.method == "put" and not call.probe
+        mark = world.checkpoint("before a follow-up") if is_marked else None
         try:
-            return list(self.follow_ups.of(operation, request, response, main, done))
+            main = call.role == "main"
+            return list(self.follow_ups.of(operation, exchange.request, exchange.response, main, done))
         finally:
             if mark is not None:
                 world.rollback(mark)
@@ -255,23 +247,15 @@ class Sender:
 
     # -- what responses say -------------------------------------------------------------------------------------
 
-    def _learn(
-        self,
-        world: World,
-        call: Call,
-        operation: Operation,
-        request: HttpRequest,
-        response: HttpResponse,
-        before: Snapshot,
-        after: Snapshot,
-    ) -> None:
+    def _learn(self, world: World, exchange: Exchange, before: Snapshot, after: Snapshot) -> None:
+        call, operation, response = exchange.call, exchange.operation, exchange.response
         made: Made = dict(world.context.get(MADE) or {})
         cookies = response.cookies()
         if call.actor is not None and cookies and self.authentication.direct(self._actor(call.actor)) is None:
             self._stateless.pop(call.actor, None)
             self.session.receive_cookies(call.actor, cookies)
         if operation.method == "post":
-            self._created(made, call, operation, request, response, before, after)
+            self._created(made, call, operation, exchange.request, response, before, after)
         elif call.last is not None and self.table.is_about(operation, call.last):
             resource = self.table.resource(call.last, made)
             if resource is None or call.last.operation not in made:
@@ -280,7 +264,7 @@ class Sender:
                 if not same(before, after) or not self.systems:
                     resource["gone"] = True
             else:
-                update(resource, fields_of(request.json, response))
+                update(resource, fields_of(exchange.request.json, response))
         if not same(before, after):
             forget_rows(made, lambda column: set(values_of(after, column)), operation.method == "delete")
         world.context.set(MADE, made)

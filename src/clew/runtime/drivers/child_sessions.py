@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.runtime.drivers.slots import Slots, resolve
+from clew.runtime.drivers.time_inside import ExcludedTime
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,15 +43,13 @@ def children_of(session: Session) -> ChildSessions:
         return session.children
 
 
-class _Wait(msgspec.Struct):
+class _Wait(ExcludedTime):
     """How long an attempt has waited for children."""
 
-    children: int = 0  # that it waits for now
-    since: float = 0.0
-    owed: float = 0.0  # seconds that its deadline has not been moved by yet
-    live: list[Session] = []
+    live: list[Session] = msgspec.field(default_factory=list)
     has_ended: bool = False
-    on_end: list[Callable[[], Any]] = []  # called when the last child has ended
+    # called when the last child has ended
+    on_end: list[Callable[[], Any]] = msgspec.field(default_factory=list)
 
 
 class ChildSessions:
@@ -111,7 +110,7 @@ class ChildSessions:
             if wait is None:
                 return
             wait.has_ended = True
-            if not wait.children:
+            if not wait.waiting:
                 del self._waits[attempt]
                 return
         for child in list(wait.live):
@@ -152,19 +151,15 @@ class ChildSessions:
     def wait(self, attempt: Attempt) -> None:
         """Note that an attempt waits for a child from now on."""
         with self._lock:
-            wait = self._waits.setdefault(attempt, _Wait())
-            if not wait.children:
-                wait.since = self._clock.monotonic()
-            wait.children += 1
+            self._waits.setdefault(attempt, _Wait()).begin(self._clock.monotonic())
 
     def go_on(self, attempt: Attempt) -> None:
         """Note that a child of an attempt has ended."""
         with self._lock:
             wait = self._waits[attempt]
-            wait.children -= 1
-            if wait.children:
+            wait.end(self._clock.monotonic())
+            if wait.waiting:
                 return
-            wait.owed += self._clock.monotonic() - wait.since
             if wait.has_ended:
                 del self._waits[attempt]
         for call in wait.on_end:
@@ -174,13 +169,7 @@ class ChildSessions:
         """Return by how many seconds to move the deadline of an attempt; each second is returned once."""
         with self._lock:
             wait = self._waits.get(attempt)
-            if wait is None:
-                return 0.0
-            if wait.children:
-                now = self._clock.monotonic()
-                wait.owed, wait.since = wait.owed + now - wait.since, now
-            owed, wait.owed = wait.owed, 0.0
-            return owed
+            return 0.0 if wait is None else wait.take(self._clock.monotonic())
 
 
 def _is_earlier(attempt: Attempt, now: Attempt) -> bool:

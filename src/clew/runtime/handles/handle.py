@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clew.engine.options import Status
 from clew.engine.records import Question
-from clew.engine.stops import Stops
 from clew.errors import InputError, RunError, RunOwnedError, UnknownRunError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.execution import RunExecution
@@ -29,16 +28,15 @@ from clew.runtime.handles.given_answers import GivenAnswer, refusal_of
 from clew.runtime.handles.run_streams import RunStreams, StreamRequest
 from clew.runtime.inspection import read_result
 from clew.runtime.log.in_memory.reader import tail_of
-from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_tail import RunTail
 from clew.runtime.messages import cancel_run, is_moving, send_signal
 from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.run_ids import checked_run_id
-from clew.runtime.turns.turn_calls import TurnCall, TurnCalls
+from clew.runtime.turns.turn_calls import TurnCalls
 
 if TYPE_CHECKING:
-    from clew.state.input_types import Values
+    pass
 
 
 class RunHandles:
@@ -51,16 +49,9 @@ class RunHandles:
         self.background = BackgroundRuns(execution, turns)
         self._streams = RunStreams(execution, turns)
 
-    def start(
-        self,
-        values: Values | None,
-        run_id: str | None,
-        stops: Stops | None = None,
-        turn: TurnCall | None = None,
-        registration: Registration = PLAIN,
-    ) -> RunHandle:
-        """Start a run in the background, in a thread if `turn` names one."""
-        job = self.background.start(values, run_id, stops, turn, registration)
+    def start(self, *run: Any) -> RunHandle:
+        """Start a run in the background, given by the arguments of `BackgroundRuns.start`."""
+        job = self.background.start(*run)
         return RunHandle(self, job.run_id, job)
 
     def handle(self, run_id: str) -> RunHandle:

@@ -163,15 +163,16 @@ def load_watched(
     for row in rows:
         found.setdefault(row[0], []).append(row)
     names = {oid: [(each[0][1], each[0][2]), *ancestors.get(oid, [])] for oid, each in found.items()}
-    chosen = _chosen(names, choice.tables, strict)
-    hidden = _hidden(names, chosen, found, choice.ignore, strict)
-    shown = _observed(names, chosen, choice.observe, strict)
+    chosen = _named("tables", names, choice.tables, "does not exist; the database has", strict)
+    watched = {oid: names[oid] for oid in chosen}
+    shown = _named("observe", watched, choice.observe, "is not rolled back; only these are", strict)
     foreign = [quoted(*names[oid][0]) for oid in chosen if not found[oid][0][5]]
     if foreign:
         raise SystemSetupError(
             f"{', '.join(foreign)}: only the owner or a superuser can lock a table and create triggers on it; "
             "connect as the owner, or select other tables with tables=[...]"
         )
+    hidden = _hidden(watched, found, choice.ignore, strict)
     keys = _keys(cursor, chosen)
     blocking = _blocking(cursor, chosen, schema)
     made = [
@@ -247,49 +248,33 @@ def _matching(names: Mapping[int, list[tuple[str, str]]], wanted: str) -> list[i
     return (public if len(own) > 1 and public else own) + below
 
 
-def _chosen(
-    names: Mapping[int, list[tuple[str, str]]], tables: Sequence[str] | None, strict: bool
+def _named(
+    option: str,
+    names: Mapping[int, list[tuple[str, str]]],
+    tables: Sequence[str] | None,
+    problem: str,
+    strict: bool,
 ) -> list[int]:
+    """Return the tables that an option names, or all; if `strict`, raise an error for one that is not there."""
     if tables is None:
         return list(names)
-    chosen: dict[int, None] = {}
+    found: dict[int, None] = {}
     for wanted in tables:
         matching = _matching(names, wanted)
         if not matching and strict:
             there = ", ".join(sorted(_label(*ways[0]) for ways in names.values())) or "none"
-            raise SystemSetupError(f"tables: table {wanted!r} does not exist; the database has: {there}")
-        chosen |= dict.fromkeys(matching)
-    return list(chosen)
-
-
-def _observed(
-    names: Mapping[int, list[tuple[str, str]]],
-    chosen: Sequence[int],
-    observe: Sequence[str] | None,
-    strict: bool,
-) -> set[int]:
-    if observe is None:
-        return set(chosen)
-    watched = {oid: names[oid] for oid in chosen}
-    shown: set[int] = set()
-    for wanted in observe:
-        matching = _matching(watched, wanted)
-        if not matching and strict:
-            there = ", ".join(sorted(_label(*ways[0]) for ways in watched.values())) or "none"
-            raise SystemSetupError(f"observe: table {wanted!r} is not rolled back; only these are: {there}")
-        shown.update(matching)
-    return shown
+            raise SystemSetupError(f"{option}: table {wanted!r} {problem}: {there}")
+        found |= dict.fromkeys(matching)
+    return list(found)
 
 
 def _hidden(
-    names: Mapping[int, list[tuple[str, str]]],
-    chosen: Sequence[int],
+    watched: Mapping[int, list[tuple[str, str]]],
     found: Mapping[int, list[tuple[Any, ...]]],
     ignore: Iterable[tuple[str, str]],
     strict: bool,
 ) -> dict[int, set[str]]:
     hidden: dict[int, set[str]] = {}
-    watched = {oid: names[oid] for oid in chosen}
     unused = []
     for wanted, column in ignore:
         matching = {
