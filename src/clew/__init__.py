@@ -49,15 +49,7 @@ if _typing.TYPE_CHECKING:
     from clew import stores as stores
     from clew import testing as testing
     from clew.incremental import DependencyGraph, Unchanged, schema
-    from clew.runtime import (
-        Checkpoint,
-        Engine,
-        Event,
-        RunResult,
-        SchedulerMetrics,
-        SchedulerState,
-        result_of,
-    )
+    from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState, result_of
     from clew.runtime.handles.handle import RunHandle
     from clew.runtime.review.replay_report import ReplayReport
     from clew.runtime.workers.worker import Worker

@@ -205,11 +205,7 @@ def curves(pieces: Sequence[Sequence[Point]]) -> str:
     Two pieces meet at their label with the same angle, as if they were one line behind it.
     """
     lean = [_lean(a, b) for piece in pieces for a, b in pairwise(piece)]  # of each segment
-    slopes = [
-        0.0,
-        *(2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in pairwise(lean)),
-        0.0,
-    ]
+    slopes = [0.0, *(2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in pairwise(lean)), 0.0]
     path, i = "", 0
     for piece in pieces:
         path += f"M{_xy(piece[0])}"

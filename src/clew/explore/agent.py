@@ -12,13 +12,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
-from clew.errors import (
-    ClewError,
-    DefinitionError,
-    DivergedError,
-    ExplorationAborted,
-    RollbackError,
-)
+from clew.errors import ClewError, DefinitionError, DivergedError, ExplorationAborted, RollbackError
 from clew.explore.model.actions import Action
 from clew.explore.model.invariants import Invariant
 from clew.explore.model.world import ReplayPath, World

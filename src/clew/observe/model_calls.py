@@ -28,11 +28,7 @@ _PARAMETERS = {  # keyword argument of a client: attribute, and its type
     "presence_penalty": ("gen_ai.request.presence_penalty", float),
     "seed": ("gen_ai.request.seed", int),
 }
-_OPENAI = {
-    "chat.completion": "chat",
-    "response": "chat",
-    "text_completion": "text_completion",
-}
+_OPENAI = {"chat.completion": "chat", "response": "chat", "text_completion": "text_completion"}
 
 
 def describe_model_call(

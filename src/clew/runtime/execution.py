@@ -62,11 +62,7 @@ class RunExecution:
     _resuming_lock = threading.Lock()
 
     def __init__(
-        self,
-        opener: RunOpener,
-        live: dict[str, Session],
-        *,
-        lease_renewer: LeaseRenewer | None = None,
+        self, opener: RunOpener, live: dict[str, Session], *, lease_renewer: LeaseRenewer | None = None
     ) -> None:
         self.opener = opener
         self._store = store = opener.store

@@ -94,11 +94,7 @@ def _read_state(
 
 
 def read_history(
-    opener: RunOpener,
-    run_id: str,
-    before: Callable[[int], GraphState] | None = None,
-    *,
-    nested: bool = False,
+    opener: RunOpener, run_id: str, before: Callable[[int], GraphState] | None = None, *, nested: bool = False
 ) -> list[Checkpoint]:
     """Return the checkpoints of a run. `before` returns the states of its parent, if they are known."""
     run = opener.runs.open(run_id)

@@ -225,11 +225,7 @@ def _pydantic_rules(cls: Any, name: str) -> Mapping[str, Any]:
     # a validator is bound to the class, of which only the function matters here
     validators = [(v.info.mode, getattr(v.func, "__func__", v.func)) for _, v in _validators(cls, name)]
     discriminator = cls.model_fields[name].discriminator
-    return {
-        "config": dict(cls.model_config),
-        "discriminator": discriminator,
-        "validators": tuple(validators),
-    }
+    return {"config": dict(cls.model_config), "discriminator": discriminator, "validators": tuple(validators)}
 
 
 def _is_valid_model(instance: Any) -> bool:

@@ -27,13 +27,7 @@ from clew.engine.frame import Frame, Item
 from clew.engine.options import stream
 from clew.engine.records import FailedAttempt, Outcome, Question, Retry, Withdrawn
 from clew.error_text import add_note, line_of, native, set_native
-from clew.errors import (
-    AmbiguousCallError,
-    ClassChangedError,
-    EncodeError,
-    MutationError,
-    RunCancelledError,
-)
+from clew.errors import AmbiguousCallError, ClassChangedError, EncodeError, MutationError, RunCancelledError
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine

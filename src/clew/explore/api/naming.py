@@ -58,12 +58,7 @@ class StateNames:
             colors = {
                 value: _hash(colors.get(value, b""), *sorted(found)) for value, found in seen.items()
             } | {value: color for value, color in colors.items() if value not in seen}
-        return [
-            sorted(painted),
-            shown,
-            self._context(context, colors),
-            self._session(state, colors),
-        ]
+        return [sorted(painted), shown, self._context(context, colors), self._session(state, colors)]
 
     # -- rows ---------------------------------------------------------------------------------------------------
 

@@ -117,11 +117,7 @@ def shrink(
 
 
 def _one_pass(
-    trial: TrialRun,
-    reproduced: ReproducedPath,
-    kind: ViolationKind,
-    length: int,
-    oracle: ShrinkOracle | None,
+    trial: TrialRun, reproduced: ReproducedPath, kind: ViolationKind, length: int, oracle: ShrinkOracle | None
 ) -> ReproducedPath | None:
     """Remove segments of a length, from the end to the beginning. Return None if all of them were needed."""
     best: ReproducedPath | None = None

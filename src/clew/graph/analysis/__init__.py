@@ -1,5 +1,1 @@
 """What follows from the nodes of a graph: its inputs, links, loops and regions, and whether it is valid."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -154,10 +154,7 @@ class RunStreams:
         else:
             driving = awhen_free(turn, hold, partial(execution.adrive, hold, opening, False))
         events = streams.from_task(
-            driving,
-            queue,
-            lambda: execution.stop(hold.session),
-            execution.check_of(request.check),
+            driving, queue, lambda: execution.stop(hold.session), execution.check_of(request.check)
         )
         try:
             async for event in events:

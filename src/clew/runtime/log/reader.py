@@ -29,12 +29,7 @@ from msgspec.structs import replace
 from clew.engine.program import Program, program_of
 from clew.engine.records import Failure
 from clew.engine.updates.deltas import deltas_from
-from clew.errors import (
-    ClassChangedError,
-    DecodeError,
-    StoreCorruptError,
-    UnknownRunError,
-)
+from clew.errors import ClassChangedError, DecodeError, StoreCorruptError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.checks.fingerprints import conflict_rule, described, is_made_with
 from clew.runtime.log.checks.integrity import (

@@ -155,12 +155,7 @@ def stored_turn(parent: str, state: GraphState, turn: Turn, blobs: Blobs) -> byt
     deltas, _ = stored_values(plain_deltas(turn.deltas), at="state", blobs=blobs)
     versions = {name: state.get_version(name) for name in turn.values}
     fork = StoredFork(
-        parent,
-        state.step,
-        msgspec.Raw(stored),
-        versions,
-        turn=list(turn.woken),
-        deltas=msgspec.Raw(deltas),
+        parent, state.step, msgspec.Raw(stored), versions, turn=list(turn.woken), deltas=msgspec.Raw(deltas)
     )
     return _json(fork)
 

@@ -26,13 +26,7 @@ class StateCursor:
     """A position in a run; `add` moves it to the next step. `fetch` returns the content of a large value."""
 
     def __init__(
-        self,
-        program: Program,
-        start: GraphState,
-        *,
-        seed: int,
-        on_conflict: str,
-        fetch: Callable[[Any], Any],
+        self, program: Program, start: GraphState, *, seed: int, on_conflict: str, fetch: Callable[[Any], Any]
     ) -> None:
         self._program = program
         self._start: GraphState | None = (

@@ -74,10 +74,7 @@ class DaskBackend:
     def _listen(self, desk: Desk) -> None:
         context = self._client.security.get_listen_args("client")["ssl_context"]
         self._listening = Listening(
-            desk,
-            self._options,
-            default=self._interface(),
-            tls=None if context is None else ("dask", context),
+            desk, self._options, default=self._interface(), tls=None if context is None else ("dask", context)
         )
         address = self._listening.address
         self._address = (address.host, address.port, address.key, address.tls)

@@ -185,13 +185,7 @@ class ReplayHost(Host):
         return self._child(item, attempt, scope, graph, *request)
 
     def _child(
-        self,
-        item: Item,
-        attempt: int,
-        scope: Scope,
-        graph: Graph,
-        given: dict[str, Any],
-        key: str | None,
+        self, item: Item, attempt: int, scope: Scope, graph: Graph, given: dict[str, Any], key: str | None
     ) -> RunResult:
         place = item.path + about(scope.place)
         asked = [question for path, question in self._asked.items() if path.startswith(f"{place}/")]

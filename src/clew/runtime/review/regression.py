@@ -34,11 +34,7 @@ class ReplayVerdict(msgspec.Struct, frozen=True):
 
 
 def replays(
-    store: Store,
-    graph: Graph | None = None,
-    runs: Iterable[str] | None = None,
-    *,
-    strict: bool = True,
+    store: Store, graph: Graph | None = None, runs: Iterable[str] | None = None, *, strict: bool = True
 ) -> Iterator[ReplayVerdict]:
     """Replay runs of a store, all of them by default, with `graph` or with the graphs that the project lists."""
     for run_id in [row.run_id for row in store.rows(of="")] if runs is None else runs:

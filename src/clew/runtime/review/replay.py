@@ -38,13 +38,7 @@ from clew.engine.records import Failure, FinishedItem, Outcome, Question, Start,
 from clew.engine.updates.failed_attempts import can_be_rescued
 from clew.engine.updates.outcomes import read
 from clew.error_text import message_of, type_name
-from clew.errors import (
-    AmbiguousCallError,
-    ClewError,
-    EncodeError,
-    MutationError,
-    NodeTimeoutError,
-)
+from clew.errors import AmbiguousCallError, ClewError, EncodeError, MutationError, NodeTimeoutError
 from clew.graph import Send
 from clew.runtime.calls.arguments import unbuilt_input
 from clew.runtime.calls.scopes import Asking
@@ -71,13 +65,7 @@ class Replayer:
     """One replay."""
 
     def __init__(
-        self,
-        log: RunLog,
-        program: Program,
-        settings: Settings,
-        *,
-        strict: bool,
-        children: ReplayedChildren,
+        self, log: RunLog, program: Program, settings: Settings, *, strict: bool, children: ReplayedChildren
     ) -> None:
         self._log = log
         self._graph, self._strict = program.graph, strict

@@ -279,11 +279,7 @@ def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, 
 
 
 def _store_run(
-    repository: RunRepository,
-    log: RunLog,
-    graph: Graph,
-    entries: Sequence[LogEntry],
-    blobs: Blobs,
+    repository: RunRepository, log: RunLog, graph: Graph, entries: Sequence[LogEntry], blobs: Blobs
 ) -> None:
     """Write a run, as a fork if its parent is in the store with the same state."""
     row = log.row

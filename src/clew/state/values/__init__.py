@@ -1,5 +1,1 @@
 """Values: how they are encoded, stored, compared and shown."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

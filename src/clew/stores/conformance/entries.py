@@ -6,13 +6,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
-from clew.errors import (
-    CommitConflictError,
-    RunExistsError,
-    StoreCorruptError,
-    StoreError,
-    UnknownRunError,
-)
+from clew.errors import CommitConflictError, RunExistsError, StoreCorruptError, StoreError, UnknownRunError
 from clew.stores.conformance.harness import (
     LEASE,
     LONG,

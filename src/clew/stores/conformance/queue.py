@@ -235,12 +235,7 @@ def a_final_status_ends_an_entry(place: StoreHarness) -> None:
             _submit(store, f"{status} {release}")
             (taken,) = _take(store)
             store.update(
-                taken.row.run_id,
-                status=status,
-                updated=1.0,
-                error=None,
-                fence=taken.fence,
-                release=release,
+                taken.row.run_id, status=status, updated=1.0, error=None, fence=taken.fence, release=release
             )
             expect(store.queues(), [], f"the queues after {status}")
     store.retire("me")

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from clew.errors import (
-    RunExistsError,
-    RunOwnedError,
-    StoreError,
-    UnknownRunError,
-)
+from clew.errors import RunExistsError, RunOwnedError, StoreError, UnknownRunError
 from clew.stores.conformance.harness import LEASE, StoreHarness, an_entry, check, expect, refuses
 from clew.stores.protocol import RunRow
 
@@ -120,9 +115,7 @@ def an_update_changes_what_it_says(place: StoreHarness) -> None:
     after = store.row("r")
     expect((after.status, after.updated, after.error), ("failed", 7.5, error), "status, updated and error")
     expect(
-        (before.status, before.updated, before.error),
-        ("running", 0.0, None),
-        "a row that was read before",
+        (before.status, before.updated, before.error), ("running", 0.0, None), "a row that was read before"
     )
     expect([row.run_id for row in store.rows("failed")], ["r"], "failed runs")
     store.update("r", status="completed", updated=8.0, error=None, fence=fence)

@@ -52,15 +52,7 @@ from clew.stores.postgres.queue_bell import BellListener, QueueBell
 from clew.stores.postgres.workers import enroll, enrolling
 from clew.stores.protocol import OWN_STEP, LogEntry, QueueEntry, RunRow, Statement, Store, ThreadMove
 from clew.stores.queue import WAKES
-from clew.stores.sql_rows import (
-    COLUMNS,
-    checked,
-    needed_by,
-    problems,
-    read_row,
-    row_values,
-    selection,
-)
+from clew.stores.sql_rows import COLUMNS, checked, needed_by, problems, read_row, row_values, selection
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor

@@ -27,13 +27,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from clew.errors import (
-    CommitConflictError,
-    RunExistsError,
-    RunOwnedError,
-    StoreCorruptError,
-    StoreError,
-)
+from clew.errors import CommitConflictError, RunExistsError, RunOwnedError, StoreCorruptError, StoreError
 from clew.stores.inherited_docs import with_docs
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import RECENT, conflict, exists, lost_content, taken_over, unknown

@@ -1,5 +1,1 @@
 """The panes of one run."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

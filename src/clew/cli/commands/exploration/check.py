@@ -58,8 +58,7 @@ def check(
         ),
     ] = None,
     replay: Annotated[
-        str | None,
-        typer.Option("--replay", metavar="FILE", help="Replay the counterexamples saved in FILE."),
+        str | None, typer.Option("--replay", metavar="FILE", help="Replay the counterexamples saved in FILE.")
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,

@@ -64,10 +64,7 @@ def explore(
     max_requests: Annotated[
         int | None,
         typer.Option(
-            "--max-requests",
-            metavar="N",
-            help="Stop after about N requests instead of a time limit.",
-            min=1,
+            "--max-requests", metavar="N", help="Stop after about N requests instead of a time limit.", min=1
         ),
     ] = None,
     resources: Annotated[

@@ -48,16 +48,10 @@ def prune(
     last run of each thread are always kept.
     """
     if keep is None and older_than is None and status is None:
-        raise CommandError(
-            "prune needs a selection",
-            "give --keep N, --older-than TIME or --status STATUS",
-        )
+        raise CommandError("prune needs a selection", "give --keep N, --older-than TIME or --status STATUS")
     with store_at(store) as opened:
         deleted = inspector(opened).prune(
-            keep=keep,
-            older_than=_seconds(older_than),
-            status=cast(Status | None, status),
-            dry_run=dry_run,
+            keep=keep, older_than=_seconds(older_than), status=cast(Status | None, status), dry_run=dry_run
         )
     if as_json:
         say_json({"deleted": deleted, "dry_run": dry_run})

@@ -146,13 +146,7 @@ class WatchedObjects:
     sequences: Mapping[int, WatchedSequence]
 
 
-def load_watched(
-    cursor: Any,
-    schema: str,
-    choice: TableChoice,
-    *,
-    strict: bool = True,
-) -> WatchedObjects:
+def load_watched(cursor: Any, schema: str, choice: TableChoice, *, strict: bool = True) -> WatchedObjects:
     """Read the catalog. If `strict`, a missing table is an error, and a missing column gets a warning."""
     rows = cursor.execute(_COLUMNS, (schema,)).fetchall()
     bases = dict(cursor.execute("SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'").fetchall())

@@ -13,12 +13,7 @@ from clew.errors import RollbackError
 from clew.explore.systems.delta_tree import DeltaNode
 from clew.explore.systems.postgres.catalog import WatchedObjects
 from clew.explore.systems.postgres.change_capture import ChangeCapture
-from clew.explore.systems.postgres.definitions import (
-    Definitions,
-    are_added_to,
-    drop_added,
-    read_definitions,
-)
+from clew.explore.systems.postgres.definitions import Definitions, are_added_to, drop_added, read_definitions
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.table_choice import TableChoice
 

@@ -80,11 +80,7 @@ def quote(name: str) -> str:
 
 
 def read_schema(
-    connection: sqlite3.Connection,
-    choice: TableChoice,
-    *,
-    by_rowid: bool = True,
-    complete: bool = True,
+    connection: sqlite3.Connection, choice: TableChoice, *, by_rowid: bool = True, complete: bool = True
 ) -> WatchedSchema:
     """Return the watched schema. If `complete`, an unknown table is an error, and an unknown column gets a warning."""
     only = choice.tables

@@ -31,12 +31,7 @@ from clew.explore.process_mark import lives_elsewhere, mark
 from clew.explore.systems.delta_tree import add
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.checkpoints import (
-    Delta,
-    SchemaEpoch,
-    SQLiteStateInfo,
-    StateNode,
-)
+from clew.explore.systems.sqlite.checkpoints import Delta, SchemaEpoch, SQLiteStateInfo, StateNode
 from clew.explore.systems.sqlite.observation import DatabaseObserver
 from clew.explore.systems.sqlite.recovery import path_back, shape, unpacked
 from clew.explore.systems.sqlite.restore import apply, read_numbers, switch_triggers_off, write_numbers
