@@ -62,7 +62,7 @@ explore/checking explore/api
 views
 clew
 web
-cli/output
+cli/output cli/declarations
 cli/plugins
 cli/values cli/options cli/observing cli/dependency_graphs cli/recipes
 cli/run_output cli/selection cli/kept_checks

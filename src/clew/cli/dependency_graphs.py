@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from clew.cli.declarations import argument
 from clew.cli.output import CommandError
 from clew.error_text import line_of, notes_of
 from clew.errors import (
@@ -31,14 +30,9 @@ if TYPE_CHECKING:
     from clew.incremental import NodeSchema
 
 TargetArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODULE:GRAPH", help="Dependency graph to use; events:graph is `graph` in events.py."
-    ),
+    str, argument("MODULE:GRAPH", "Dependency graph to use; events:graph is `graph` in events.py.")
 ]
-NodeArgument = Annotated[
-    str, typer.Argument(metavar="NODE", help="Node to use, such as meta_events or 'event_context(id123)'.")
-]
+NodeArgument = Annotated[str, argument("NODE", "Node to use, such as meta_events or 'event_context(id123)'.")]
 
 
 @contextmanager

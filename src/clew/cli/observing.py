@@ -10,8 +10,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from clew.cli.declarations import flag, option
 from clew.cli.output import CommandError, note
 from clew.errors import DefinitionError
 from clew.stores import Store
@@ -24,17 +23,15 @@ SEND_TIME = 10.0
 
 TraceOption = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--trace",
-        help="Send traces by OTLP over HTTP, to the address in OTEL_EXPORTER_OTLP_ENDPOINT (http://localhost:4318).",
+        "Send traces by OTLP over HTTP, to the address in OTEL_EXPORTER_OTLP_ENDPOINT (http://localhost:4318).",
     ),
 ]
 MetricsOption = Annotated[
     str | None,
-    typer.Option(
-        "--metrics",
-        metavar="HOST:PORT",
-        help="Serve metrics for Prometheus at this address: 127.0.0.1:9464, or :9464.",
+    option(
+        "--metrics", "HOST:PORT", "Serve metrics for Prometheus at this address: 127.0.0.1:9464, or :9464."
     ),
 ]
 

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import argument, flag, option
 from clew.cli.output import CommandError, remember_option
 from clew.errors import DefinitionError, StoreError, UnknownRunError
 from clew.runtime.project import graph_for, listed_graphs
@@ -21,33 +20,26 @@ from clew.stores.factory import open_store, without_password
 
 StoreOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--store",
-        metavar="STORE",
-        help="Store to use: a SQLite file or a postgresql:// URL. [default: $CLEW_STORE, then clew.db]",
+        "STORE",
+        "Store to use: a SQLite file or a postgresql:// URL. [default: $CLEW_STORE, then clew.db]",
     ),
 ]
 GraphOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--graph",
-        metavar="MODULE:GRAPH",
-        help="Use this graph. [default: the one listed in [tool.clew] graphs of pyproject.toml]",
+        "MODULE:GRAPH",
+        "Use this graph. [default: the one listed in [tool.clew] graphs of pyproject.toml]",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-IdOption = Annotated[
-    str | None, typer.Option("--run-id", metavar="RUN", help="Id of the new run. [default: generated]")
-]
-TargetArgument = Annotated[
-    str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
-]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or the beginning of one.")]
+JsonOption = Annotated[bool, flag("--json", "Print the result as JSON.")]
+IdOption = Annotated[str | None, option("--run-id", "RUN", "Id of the new run. [default: generated]")]
+TargetArgument = Annotated[str, argument("MODULE:GRAPH", "Graph to run: flow:graph is `graph` in flow.py.")]
+RunArgument = Annotated[str, argument("RUN", "Id of a run, or the beginning of one.")]
 PathOption = Annotated[
-    str | None,
-    typer.Option(
-        "--path", metavar="PATH", help="Look inside the run: at a child (ask#0!0) or a subgraph (sub#0)."
-    ),
+    str | None, option("--path", "PATH", "Look inside the run: at a child (ask#0!0) or a subgraph (sub#0).")
 ]
 
 
@@ -73,60 +65,50 @@ def store_at(address: str | None, *, create: bool = False, connections: int = 8)
 
 OnErrorOption = Annotated[
     str,
-    typer.Option(
-        "--on-error",
-        metavar="MODE",
-        help="After a failure: stop, or continue with the nodes that do not depend on it.",
+    option(
+        "--on-error", "MODE", "After a failure: stop, or continue with the nodes that do not depend on it."
     ),
 ]
 
 
 StopBeforeOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--stop-before",
-        metavar="NODE",
-        help="Pause before the step that contains this node (sub/tool inside a subgraph). Can be repeated.",
+        "NODE",
+        "Pause before the step that contains this node (sub/tool inside a subgraph). Can be repeated.",
     ),
 ]
 
 StopAfterOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--stop-after", metavar="NODE", help="Pause after the step in which this node ran. Can be repeated."
-    ),
+    option("--stop-after", "NODE", "Pause after the step in which this node ran. Can be repeated."),
 ]
 
 
 ThreadOption = Annotated[
     str | None,
-    typer.Option(
-        "--thread",
-        metavar="NAME",
-        help="Continue this thread from its last state; start the thread if it does not exist.",
+    option(
+        "--thread", "NAME", "Continue this thread from its last state; start the thread if it does not exist."
     ),
 ]
 
 TimeoutOption = Annotated[
     float | None,
-    typer.Option(
+    option(
         "--timeout",
-        metavar="SECONDS",
-        help="With --thread: wait at most this long while another process runs the thread. [default: no limit]",
+        "SECONDS",
+        "With --thread: wait at most this long while another process runs the thread. [default: no limit]",
     ),
 ]
 
 DropOption = Annotated[
-    bool,
-    typer.Option(
-        "--drop", help="With --thread: cancel the last run of the thread if it is waiting or paused."
-    ),
+    bool, flag("--drop", "With --thread: cancel the last run of the thread if it is waiting or paused.")
 ]
 
 
 AttributeOption = Annotated[
-    list[str] | None,
-    typer.Option("--attribute", metavar="NAME=TEXT", help="Attribute to find the run by. Can be repeated."),
+    list[str] | None, option("--attribute", "NAME=TEXT", "Attribute to find the run by. Can be repeated.")
 ]
 
 

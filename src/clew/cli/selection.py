@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Annotated, Any, cast
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import argument, flag, option
 from clew.cli.options import attributes_of, find_run, time_of
 from clew.cli.output import CommandError, count, report_error, say_json, say_line
 from clew.errors import ClewError
@@ -21,31 +20,21 @@ from clew.stores import RunRow, Store
 _PAGE = 500  # runs that are read at a time
 
 RunsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN", help="Ids of runs, or the beginnings of ids.", show_default=False),
+    list[str] | None, argument("RUN", "Ids of runs, or the beginnings of ids.", show_default=False)
 ]
 _StatusOption = Annotated[
-    str | None,
-    typer.Option("--status", metavar="STATUS", help=f"Only runs with this status: {', '.join(STATUSES)}."),
+    str | None, option("--status", "STATUS", f"Only runs with this status: {', '.join(STATUSES)}.")
 ]
-_NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Only runs of the graph with this name.")
-]
+_NameOption = Annotated[str | None, option("--name", "NAME", "Only runs of the graph with this name.")]
 _WithOption = Annotated[
-    list[str] | None,
-    typer.Option("--attribute", metavar="NAME=TEXT", help="Only runs with this attribute. Can be repeated."),
+    list[str] | None, option("--attribute", "NAME=TEXT", "Only runs with this attribute. Can be repeated.")
 ]
-_TextOption = Annotated[
-    str, typer.Option("--text", metavar="TEXT", help="Only runs with this text in id, graph or attributes.")
-]
+_TextOption = Annotated[str, option("--text", "TEXT", "Only runs with this text in id, graph or attributes.")]
 _AfterOption = Annotated[
-    str | None,
-    typer.Option("--after", metavar="TIME", help="Only runs created then or later: 2030-01-31T08:00:00Z."),
+    str | None, option("--after", "TIME", "Only runs created then or later: 2030-01-31T08:00:00Z.")
 ]
-_BeforeOption = Annotated[
-    str | None, typer.Option("--before", metavar="TIME", help="Only runs created earlier.")
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")]
+_BeforeOption = Annotated[str | None, option("--before", "TIME", "Only runs created earlier.")]
+DryRunOption = Annotated[bool, flag("--dry-run", "Only list the runs.")]
 
 
 def selecting(command: Callable[..., int]) -> Callable[..., int]:

@@ -8,25 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from clew.cli.declarations import argument, option
 from clew.cli.output import CommandError
 from clew.errors import DecodeError
 from clew.state import from_tree
 
 ValuesArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="NAME=JSON",
-        help="Input values. Anything that is not valid JSON is treated as a string.",
+    argument(
+        "NAME=JSON",
+        "Input values. Anything that is not valid JSON is treated as a string.",
         show_default=False,
     ),
 ]
 ValuesFile = Annotated[
-    str | None,
-    typer.Option(
-        "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
-    ),
+    str | None, option("--values", "FILE", 'Read input values from a JSON file ("-" for standard input).')
 ]
 
 

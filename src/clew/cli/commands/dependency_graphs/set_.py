@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from clew.cli.declarations import argument
 from clew.cli.dependency_graphs import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.options import JsonOption, StoreOption
 from clew.cli.output import say, say_json
@@ -17,10 +16,7 @@ def set_(
     target: TargetArgument,
     node: NodeArgument,
     value: Annotated[
-        str,
-        typer.Argument(
-            metavar="VALUE", help="Value as JSON, @FILE to read JSON from a file, or - for standard input."
-        ),
+        str, argument("VALUE", "Value as JSON, @FILE to read JSON from a file, or - for standard input.")
     ],
     store: StoreOption = None,
     as_json: JsonOption = False,

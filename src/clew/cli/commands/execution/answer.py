@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import argument, option
 from clew.cli.options import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
 from clew.cli.output import say_json, say_line
 from clew.cli.values import read_json
@@ -16,12 +15,9 @@ from clew.stores import RunRow, Store
 
 def answer(
     run: RunArgument,
-    value: Annotated[str, typer.Argument(metavar="JSON", help="The answer.")],
+    value: Annotated[str, argument("JSON", "The answer.")],
     question: Annotated[
-        str | None,
-        typer.Option(
-            "--question", metavar="PATH", help="Path of the question. [default: the run's only question]"
-        ),
+        str | None, option("--question", "PATH", "Path of the question. [default: the run's only question]")
     ] = None,
     graph: GraphOption = None,
     store: StoreOption = None,

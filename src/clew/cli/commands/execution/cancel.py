@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import option
 from clew.cli.options import JsonOption, StoreOption, store_at
 from clew.cli.selection import DryRunOption, RunsArgument, change_runs, chosen_runs, selecting
 from clew.runtime.run_pages import RunFilter
@@ -25,11 +24,11 @@ def cancel(
     runs: RunsArgument = None,
     wait: Annotated[
         float,
-        typer.Option(
+        option(
             "--wait",
-            metavar="SECONDS",
+            "SECONDS",
+            "Wait for runs that other processes execute until they have ended, at most this long.",
             min=0.0,
-            help="Wait for runs that other processes execute until they have ended, at most this long.",
         ),
     ] = 0.0,
     dry_run: DryRunOption = False,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from clew.cli.declarations import option
 from clew.cli.options import (
     DropOption,
     GraphOption,
@@ -25,8 +24,7 @@ def fork(
     run: RunArgument,
     pairs: ValuesArgument = None,
     step: Annotated[
-        str | None,
-        typer.Option("--step", metavar="N|LABEL", help="Step to start from. [default: the latest]"),
+        str | None, option("--step", "N|LABEL", "Step to start from. [default: the latest]")
     ] = None,
     values: ValuesFile = None,
     run_id: IdOption = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
+from clew.cli.declarations import argument, flag
 from clew.cli.options import GraphOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.output import CommandError, say, say_json
 from clew.graph import Graph
@@ -16,15 +16,11 @@ from clew.runtime.loader import load_graph
 def replay(
     run: Annotated[
         str | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Id of a run, or the beginning of one. With --all: the store.",
-            show_default=False,
-        ),
+        argument("RUN", "Id of a run, or the beginning of one. With --all: the store.", show_default=False),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
+    everything: Annotated[bool, flag("--all", "Replay every run of the store.")] = False,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="List all differences instead of stopping at the first.")
+        bool, flag("--keep-going", "List all differences instead of stopping at the first.")
     ] = False,
     graph: GraphOption = None,
     store: StoreOption = None,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from clew.cli.declarations import option
 from clew.cli.options import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
 from clew.cli.run_output import make_run
 from clew.cli.values import ValuesArgument, ValuesFile, read_values
@@ -17,10 +16,10 @@ def rerun(
     values: ValuesFile = None,
     force: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--force",
-            metavar="NODE",
-            help="Run this node even if nothing has changed (SUB/NODE inside a subgraph). Can be repeated.",
+            "NODE",
+            "Run this node even if nothing has changed (SUB/NODE inside a subgraph). Can be repeated.",
         ),
     ] = None,
     run_id: IdOption = None,

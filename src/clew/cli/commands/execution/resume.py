@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from clew.cli.declarations import flag, option
 from clew.cli.options import (
     GraphOption,
     JsonOption,
@@ -26,19 +25,18 @@ from clew.cli.values import read_json, read_object
 def resume(
     run: RunArgument,
     answer: Annotated[
-        str | None,
-        typer.Option("--answer", metavar="JSON", help="Answer to the question of the run. [default: none]"),
+        str | None, option("--answer", "JSON", "Answer to the question of the run. [default: none]")
     ] = None,
     answers: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--answers",
-            metavar="FILE",
-            help='Read answers to several questions, a JSON object by path, from a file ("-" for standard input).',
+            "FILE",
+            'Read answers to several questions, a JSON object by path, from a file ("-" for standard input).',
         ),
     ] = None,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Resume although the structure of the graph has changed.")
+        bool, flag("--accept-changes", "Resume although the structure of the graph has changed.")
     ] = False,
     on_error: OnErrorOption = "stop",
     stop_before: StopBeforeOption = None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, cast
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import option
 from clew.cli.options import (
     DropOption,
     IdOption,
@@ -34,19 +33,13 @@ def run(
     values: ValuesFile = None,
     run_id: IdOption = None,
     store: StoreOption = None,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", help="Run at most N nodes at the same time.")
-    ] = 8,
+    workers: Annotated[int, option("--workers", "N", "Run at most N nodes at the same time.")] = 8,
     durability: Annotated[
-        str, typer.Option("--durability", metavar="MODE", help="When to write steps: sync, async or exit.")
+        str, option("--durability", "MODE", "When to write steps: sync, async or exit.")
     ] = "sync",
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            help="Seed for the random numbers of nodes. [default: derived from the run id]",
-        ),
+        option("--seed", "N", "Seed for the random numbers of nodes. [default: derived from the run id]"),
     ] = None,
     on_error: OnErrorOption = "stop",
     stop_before: StopBeforeOption = None,

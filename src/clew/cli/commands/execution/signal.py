@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import argument, option
 from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, store_at
 from clew.cli.output import say_json, say_line
 from clew.cli.values import read_json
@@ -14,15 +13,10 @@ from clew.cli.values import read_json
 
 def signal(
     run: RunArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the signal.")],
-    value: Annotated[
-        str | None, typer.Argument(metavar="JSON", help="Value of the signal.", show_default=False)
-    ] = None,
+    name: Annotated[str, argument("NAME", "Name of the signal.")],
+    value: Annotated[str | None, argument("JSON", "Value of the signal.", show_default=False)] = None,
     signal_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id", metavar="ID", help="Deliver signals with the same id only once. [default: a new id]"
-        ),
+        str | None, option("--id", "ID", "Deliver signals with the same id only once. [default: a new id]")
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from clew.cli.declarations import option
 from clew.cli.options import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
 from clew.cli.run_output import drive
 from clew.cli.values import ValuesArgument, ValuesFile, read_json, read_values
@@ -17,17 +16,14 @@ def update(
     values: ValuesFile = None,
     as_node: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--as-node",
-            metavar="NODE",
-            help="Write the values as if this node had returned them. [default: as a change from outside the graph]",
+            "NODE",
+            "Write the values as if this node had returned them. [default: as a change from outside the graph]",
         ),
     ] = None,
     decision: Annotated[
-        str | None,
-        typer.Option(
-            "--decision", metavar="JSON", help="Decision of the gate that --as-node names. [default: none]"
-        ),
+        str | None, option("--decision", "JSON", "Decision of the gate that --as-node names. [default: none]")
     ] = None,
     graph: GraphOption = None,
     store: StoreOption = None,

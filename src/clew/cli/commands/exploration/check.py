@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from clew.cli.declarations import argument, option
 from clew.cli.kept_checks import keep_result
 from clew.cli.options import JsonOption, StoreOption
 from clew.cli.output import CommandError, note, say, say_json
@@ -14,51 +13,44 @@ from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 def check(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:GRAPH", help="A graph, or a clew.explore.Check with systems and invariants."
-        ),
+        str, argument("MODULE:GRAPH", "A graph, or a clew.explore.Check with systems and invariants.")
     ],
     values: ValuesArgument = None,
     file: ValuesFile = None,
     invariants: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--invariant",
-            metavar="NAME",
-            help="Check this guarantee: schedule_independent, resume_equivalent, exactly_once_effects, "
+            "NAME",
+            "Check this guarantee: schedule_independent, resume_equivalent, exactly_once_effects, "
             "stable_idempotency_key, terminates or completes. Can be repeated. [default: all]",
         ),
     ] = None,
     faults: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--faults",
-            metavar="KINDS",
-            help="Faults to inject, separated by commas: crash, fail, timeout, store; or none. "
+            "KINDS",
+            "Faults to inject, separated by commas: crash, fail, timeout, store; or none. "
             "[default: crash,fail,timeout]",
         ),
     ] = None,
     max_faults: Annotated[
-        int | None,
-        typer.Option(
-            "--max-faults", metavar="N", help="Inject at most N faults on a path. [default: 1]", min=0
-        ),
+        int | None, option("--max-faults", "N", "Inject at most N faults on a path. [default: 1]", min=0)
     ] = None,
     max_steps: Annotated[
-        int | None,
-        typer.Option("--max-steps", metavar="N", help="Try at most N choices. [default: 100000]", min=0),
+        int | None, option("--max-steps", "N", "Try at most N choices. [default: 100000]", min=0)
     ] = None,
     report: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--report",
-            metavar="FILE",
-            help="Write a report to FILE; the suffix selects the format. A .json file works with --replay.",
+            "FILE",
+            "Write a report to FILE; the suffix selects the format. A .json file works with --replay.",
         ),
     ] = None,
     replay: Annotated[
-        str | None, typer.Option("--replay", metavar="FILE", help="Replay the counterexamples saved in FILE.")
+        str | None, option("--replay", "FILE", "Replay the counterexamples saved in FILE.")
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,

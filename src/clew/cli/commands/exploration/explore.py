@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any
 
-import typer
-
 from clew.cli.commands.exploration.explore_service import explore_service, seconds
+from clew.cli.declarations import argument, flag, option
 from clew.cli.kept_checks import keep_result
 from clew.cli.options import JsonOption
 from clew.cli.output import CommandError, note, report_error, say, say_json
@@ -16,112 +15,88 @@ from clew.errors import ExplorationAborted
 
 def explore(
     target: Annotated[
-        str | None,
-        typer.Argument(metavar="MODULE:AGENT", help="Agent to run: shop:agent is `agent` in shop.py."),
+        str | None, argument("MODULE:AGENT", "Agent to run: shop:agent is `agent` in shop.py.")
     ] = None,
     app: Annotated[
         str | None,
-        typer.Option(
-            "--app", metavar="MODULE:APP", help="Explore this ASGI or WSGI application instead of an agent."
-        ),
+        option("--app", "MODULE:APP", "Explore this ASGI or WSGI application instead of an agent."),
     ] = None,
     url: Annotated[
-        str | None,
-        typer.Option("--url", metavar="URL", help="Explore the service that runs at this address."),
+        str | None, option("--url", "URL", "Explore the service that runs at this address.")
     ] = None,
     openapi: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--openapi",
-            metavar="FILE",
-            help="OpenAPI document: a file, or a path of the service. [default: the service's own]",
+            "FILE",
+            "OpenAPI document: a file, or a path of the service. [default: the service's own]",
         ),
     ] = None,
     databases: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--db",
-            metavar="ADDRESS",
-            help="Database of the service, to roll back between actions: postgresql://, redis://, a SQLite file or "
+            "ADDRESS",
+            "Database of the service, to roll back between actions: postgresql://, redis://, a SQLite file or "
             "a folder. Can be repeated.",
         ),
     ] = None,
     logins: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--login",
-            metavar="NAME:PASSWORD",
-            help="Sign in as this user, or send this API key or token. Repeat it for a second user. "
+            "NAME:PASSWORD",
+            "Sign in as this user, or send this API key or token. Repeat it for a second user. "
             "[default: a sign-up operation]",
         ),
     ] = None,
     within: Annotated[
-        str | None,
-        typer.Option(
-            "--within", metavar="TIME", help="Time limit, such as 60s or 5m. [default: 60s for a service]"
-        ),
+        str | None, option("--within", "TIME", "Time limit, such as 60s or 5m. [default: 60s for a service]")
     ] = None,
     max_requests: Annotated[
         int | None,
-        typer.Option(
-            "--max-requests", metavar="N", help="Stop after about N requests instead of a time limit.", min=1
-        ),
+        option("--max-requests", "N", "Stop after about N requests instead of a time limit.", min=1),
     ] = None,
     resources: Annotated[
-        int,
-        typer.Option(
-            "--resources", metavar="N", help="Create at most N resources per operation on a path.", min=1
-        ),
+        int, option("--resources", "N", "Create at most N resources per operation on a path.", min=1)
     ] = 2,
-    actors: Annotated[
-        int, typer.Option("--actors", metavar="N", help="Number of users that call the service.", min=1)
-    ] = 2,
+    actors: Annotated[int, option("--actors", "N", "Number of users that call the service.", min=1)] = 2,
     skip: Annotated[
         list[str] | None,
-        typer.Option(
-            "--skip", metavar="OPERATION", help='Do not call this operation: "POST /mails". Can be repeated.'
-        ),
+        option("--skip", "OPERATION", 'Do not call this operation: "POST /mails". Can be repeated.'),
     ] = None,
     migrate: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--migrate",
-            help="First apply the Django or Alembic migrations of this folder. They are not rolled back.",
+            "First apply the Django or Alembic migrations of this folder. They are not rolled back.",
         ),
     ] = False,
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Permit a service or a database on another machine.")
+        bool, flag("--allow-remote", "Permit a service or a database on another machine.")
     ] = False,
     allow_stale: Annotated[
-        bool,
-        typer.Option("--allow-stale", help="Explore a service even if some of its state is not rolled back."),
+        bool, flag("--allow-stale", "Explore a service even if some of its state is not rolled back.")
     ] = False,
     scripts: Annotated[
         str | None,
-        typer.Option(
-            "--scripts",
-            metavar="FOLDER",
-            help="Write confirmed violations as pytest functions and curl scripts.",
-        ),
+        option("--scripts", "FOLDER", "Write confirmed violations as pytest functions and curl scripts."),
     ] = None,
     reports: Annotated[
         list[str] | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            help="Write a report: .html, .json, .xml (JUnit), .md or .dot. Can be repeated.",
+        option(
+            "--report", "FILE", "Write a report: .html, .json, .xml (JUnit), .md or .dot. Can be repeated."
         ),
     ] = None,
     max_steps: Annotated[
-        int | None,
-        typer.Option("--max-steps", metavar="N", help="Run at most N actions. [default: no limit]", min=0),
+        int | None, option("--max-steps", "N", "Run at most N actions. [default: no limit]", min=0)
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--store",
-            metavar="STORE",
-            help="Record progress in this store, continue an interrupted exploration, and keep the result for "
+            "STORE",
+            "Record progress in this store, continue an interrupted exploration, and keep the result for "
             "`clew serve`. [default: none]",
         ),
     ] = None,

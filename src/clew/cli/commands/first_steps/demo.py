@@ -7,9 +7,8 @@ import subprocess
 import sys
 from typing import Annotated
 
-import typer
-
 from clew.cli.commands.inspection.serve import DEFAULT_PORT, serve_store
+from clew.cli.declarations import flag, option
 from clew.cli.output import say, say_line
 from clew.cli.recipes import examples_folder
 
@@ -23,18 +22,12 @@ _SHOWN = (
 
 def demo(
     store: Annotated[
-        str,
-        typer.Option(
-            "--store", metavar="FILE", help="SQLite file for the runs; those of an earlier demo are removed."
-        ),
+        str, option("--store", "FILE", "SQLite file for the runs; those of an earlier demo are removed.")
     ] = _FILE,
-    quick: Annotated[bool, typer.Option("--quick", help="Do not slow the nodes down.")] = False,
-    page: Annotated[bool, typer.Option("--serve", help="Start the page at the end.")] = False,
+    quick: Annotated[bool, flag("--quick", "Do not slow the nodes down.")] = False,
+    page: Annotated[bool, flag("--serve", "Start the page at the end.")] = False,
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="N", help=f"Port of the page; 0 for a free one. [default: {DEFAULT_PORT}]"
-        ),
+        int | None, option("--port", "N", f"Port of the page; 0 for a free one. [default: {DEFAULT_PORT}]")
     ] = None,
 ) -> int:
     """Run example graphs; kill, resume, replay and fork their runs.

@@ -7,20 +7,16 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from clew.cli.declarations import argument
 from clew.cli.options import JsonOption
 from clew.cli.output import say, say_json, say_table
 from clew.cli.recipes import Recipe, all_recipes, copy_recipe, find_recipe
 
 
 def new(
-    recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="Recipe to copy. [default: list them]")
-    ] = None,
+    recipe: Annotated[str | None, argument("RECIPE", "Recipe to copy. [default: list them]")] = None,
     folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", help="Folder to create. [default: the name of the recipe]"),
+        Path | None, argument("FOLDER", "Folder to create. [default: the name of the recipe]")
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

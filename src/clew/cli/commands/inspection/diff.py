@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from clew.cli.declarations import argument
 from clew.cli.options import JsonOption, StoreOption, find_run, inspector, store_at
 from clew.cli.output import plain, say, say_json
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="Id of the first run, or the beginning of one.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Id of the second run, or the beginning of one.")],
+    a: Annotated[str, argument("A", "Id of the first run, or the beginning of one.")],
+    b: Annotated[str, argument("B", "Id of the second run, or the beginning of one.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:

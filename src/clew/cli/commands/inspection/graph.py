@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, cast
 
-import typer
-
+from clew.cli.declarations import argument, option
 from clew.cli.options import JsonOption
 from clew.cli.output import CommandError, say, say_json
 from clew.runtime.loader import load_graph
 
 
 def graph(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to show: flow:graph is `graph` in flow.py.")
-    ],
-    form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Output format: text, mermaid, dot or svg.")
-    ] = "text",
+    target: Annotated[str, argument("MODULE:GRAPH", "Graph to show: flow:graph is `graph` in flow.py.")],
+    form: Annotated[str, option("--format", "FORMAT", "Output format: text, mermaid, dot or svg.")] = "text",
     as_json: JsonOption = False,
 ) -> int:
     """Describe or draw a graph.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import flag, option
 from clew.cli.options import JsonOption, StoreOption, store_at
 from clew.cli.output import command, fitted, local_time, note, say, say_json, say_table
 from clew.cli.selection import selecting
@@ -21,12 +20,10 @@ from clew.stores.protocol import LAST, OWN_STEP
 @selecting
 def runs(
     chosen: RunFilter,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N runs.")] = 100,
-    cursor: Annotated[
-        str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue where the last list ended.")
-    ] = None,
+    limit: Annotated[int, option("--limit", "N", "List at most N runs.")] = 100,
+    cursor: Annotated[str | None, option("--cursor", "CURSOR", "Continue where the last list ended.")] = None,
     children: Annotated[
-        bool, typer.Option("--children", help="Also list children: runs that a node of another run started.")
+        bool, flag("--children", "Also list children: runs that a node of another run started.")
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,

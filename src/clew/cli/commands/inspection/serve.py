@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
-
+from clew.cli.declarations import argument, flag, option
 from clew.cli.options import StoreOption, store_at
 from clew.cli.output import CommandError, say_line
 from clew.stores import Store
@@ -22,53 +21,41 @@ DEFAULT_PORT = 8790
 def serve(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="MODULE:GRAPH",
-            help="Graph whose code may run: the server starts a worker for it.",
-            show_default=False,
+        argument(
+            "MODULE:GRAPH", "Graph whose code may run: the server starts a worker for it.", show_default=False
         ),
     ] = None,
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="N", help=f"Port to listen on; 0 for a free one. [default: {DEFAULT_PORT}]"
-        ),
+        int | None, option("--port", "N", f"Port to listen on; 0 for a free one. [default: {DEFAULT_PORT}]")
     ] = None,
     host: Annotated[
-        str,
-        typer.Option(
-            "--host",
-            metavar="ADDRESS",
-            help="Address to listen on. Addresses other than loopback need --token.",
-        ),
+        str, option("--host", "ADDRESS", "Address to listen on. Addresses other than loopback need --token.")
     ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--token",
-            metavar="TEXT",
-            help='Secret that every request needs; "new" generates one. [default: $CLEW_TOKEN]',
+            "TEXT",
+            'Secret that every request needs; "new" generates one. [default: $CLEW_TOKEN]',
             show_default=False,
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME",
-            help="Host name that browsers may use to reach the server. Can be repeated.",
+        option(
+            "--allow-host", "NAME", "Host name that browsers may use to reach the server. Can be repeated."
         ),
     ] = None,
     values: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--values",
-            metavar="MODULE:GRAPH",
-            help="Dependency graph whose code may run: to pull, set and invalidate its values.",
+            "MODULE:GRAPH",
+            "Dependency graph whose code may run: to pull, set and invalidate its values.",
             show_default=False,
         ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
+    read_only: Annotated[bool, flag("--read-only", "Refuse every change.")] = False,
     store: StoreOption = None,
 ) -> int:
     """Show and operate the runs of a store in a browser.

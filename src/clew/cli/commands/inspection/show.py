@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-import typer
-
 from clew import Checkpoint, Engine
 from clew.cli.commands.execution.fork import step_of
 from clew.cli.commands.inspection.runs import lost_remark, row_json
+from clew.cli.declarations import flag, option
 from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
 from clew.cli.run_output import say_failures
@@ -25,11 +24,9 @@ def show(
     run: RunArgument,
     step: Annotated[
         str | None,
-        typer.Option(
-            "--step", metavar="N|LABEL", help="Show the state after this step: values, calls and next items."
-        ),
+        option("--step", "N|LABEL", "Show the state after this step: values, calls and next items."),
     ] = None,
-    nested: Annotated[bool, typer.Option("--nested", help="Also show the steps of subgraphs.")] = False,
+    nested: Annotated[bool, flag("--nested", "Also show the steps of subgraphs.")] = False,
     path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from clew.cli.commands.inspection.runs import row_json
+from clew.cli.declarations import argument
 from clew.cli.options import JsonOption, StoreOption, inspector, store_at
 from clew.cli.output import (
     count,
@@ -23,7 +22,7 @@ from clew.runtime.log.run_rows import opened_row
 
 
 def thread(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the thread.")],
+    name: Annotated[str, argument("NAME", "Name of the thread.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:

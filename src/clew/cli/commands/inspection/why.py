@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-import typer
 
+from clew.cli.declarations import argument
 from clew.cli.options import JsonOption, PathOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import say, say_json
 
 
 def why(
     run: RunArgument,
-    value: Annotated[str, typer.Argument(metavar="NAME", help="Name of a value or a node.")],
+    value: Annotated[str, argument("NAME", "Name of a value or a node.")],
     path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from clew.cli.declarations import flag
 from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.output import count, say_json, say_line
 
@@ -19,7 +20,7 @@ def export(
         typer.Option("-o", "--output", metavar="FILE", help="File to write. [default: standard output]"),
     ] = None,
     latest: Annotated[
-        bool, typer.Option("--latest", help="Export only the last checkpoint. The log is always complete.")
+        bool, flag("--latest", "Export only the last checkpoint. The log is always complete.")
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,

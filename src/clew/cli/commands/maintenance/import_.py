@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from clew.cli.commands.inspection.runs import row_json
+from clew.cli.declarations import argument
 from clew.cli.options import JsonOption, StoreOption, inspector, store_at
 from clew.cli.output import CommandError, say_json, say_line
 from clew.cli.values import read_file
@@ -14,9 +13,7 @@ from clew.errors import CheckpointError, RunExistsError
 
 
 def import_(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help='File written by `clew export` ("-" for standard input).')
-    ],
+    file: Annotated[str, argument("FILE", 'File written by `clew export` ("-" for standard input).')],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:

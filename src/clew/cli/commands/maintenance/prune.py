@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, cast
 
-import typer
-
+from clew.cli.declarations import flag, option
 from clew.cli.options import JsonOption, StoreOption, inspector, store_at
 from clew.cli.output import CommandError, count, say_json, say_line
 from clew.engine.options import Status
@@ -16,23 +15,16 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def prune(
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest runs.")] = None,
+    keep: Annotated[int | None, option("--keep", "N", "Keep the N newest runs.")] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(
-            "--older-than",
-            metavar="TIME",
-            help="Delete only runs unchanged for this time: 90s, 15m, 12h, 30d or 8w.",
-        ),
+        option("--older-than", "TIME", "Delete only runs unchanged for this time: 90s, 15m, 12h, 30d or 8w."),
     ] = None,
     status: Annotated[
-        str | None,
-        typer.Option(
-            "--status", metavar="STATUS", help=f"Delete only runs with this status: {', '.join(STATUSES)}."
-        ),
+        str | None, option("--status", "STATUS", f"Delete only runs with this status: {', '.join(STATUSES)}.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the runs that would be deleted, and delete nothing.")
+        bool, flag("--dry-run", "Print the runs that would be deleted, and delete nothing.")
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from clew.cli.declarations import option
 from clew.cli.options import GraphOption, JsonOption, StoreOption, engine_of, store_at
 from clew.cli.selection import DryRunOption, RunsArgument, change_runs, chosen_runs, selecting
 from clew.runtime.run_pages import RunFilter
@@ -20,10 +19,7 @@ def resubmit(
     runs: RunsArgument = None,
     dry_run: DryRunOption = False,
     queue: Annotated[
-        str | None,
-        typer.Option(
-            "--queue", metavar="NAME", help="Queue to put the runs into. [default: the queue they were in]"
-        ),
+        str | None, option("--queue", "NAME", "Queue to put the runs into. [default: the queue they were in]")
     ] = None,
     graph: GraphOption = None,
     store: StoreOption = None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from clew import Engine
+from clew.cli.declarations import option
 from clew.cli.options import (
     AttributeOption,
     IdOption,
@@ -29,18 +28,12 @@ def submit(
     target: TargetArgument,
     pairs: ValuesArgument = None,
     values: ValuesFile = None,
-    queue: Annotated[
-        str, typer.Option("--queue", metavar="NAME", help="Queue to put the run into.")
-    ] = "default",
-    priority: Annotated[
-        int, typer.Option("--priority", metavar="N", help="Priority of the run; lower numbers run first.")
-    ] = 0,
+    queue: Annotated[str, option("--queue", "NAME", "Queue to put the run into.")] = "default",
+    priority: Annotated[int, option("--priority", "N", "Priority of the run; lower numbers run first.")] = 0,
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            help="Earliest start: 2030-01-31T08:00:00Z, or seconds since the epoch. [default: now]",
+        option(
+            "--at", "TIME", "Earliest start: 2030-01-31T08:00:00Z, or seconds since the epoch. [default: now]"
         ),
     ] = None,
     run_id: IdOption = None,

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from clew import Worker
+from clew.cli.declarations import argument, flag, option
 from clew.cli.observing import MetricsOption, TraceOption, log_to_stderr, observing
 from clew.cli.options import StoreOption, remember_graph, store_at
 from clew.cli.output import CommandError, count, note, say_line
@@ -23,42 +24,25 @@ _MINUTE = 60.0  # seconds over which it counts the rate
 
 
 def worker(
-    targets: Annotated[
-        list[str], typer.Argument(metavar="MODULE:GRAPH", help="Graphs whose runs the worker executes.")
-    ],
-    slots: Annotated[
-        int, typer.Option("--slots", metavar="N", help="Execute at most N runs at the same time.")
-    ] = 8,
-    queue: Annotated[
-        str, typer.Option("--queue", metavar="NAMES", help="Queues to take runs from: default,low.")
-    ] = "default",
-    label: Annotated[
-        str, typer.Option("--label", metavar="TEXT", help="Name of the worker in `clew workers`.")
-    ] = "",
+    targets: Annotated[list[str], argument("MODULE:GRAPH", "Graphs whose runs the worker executes.")],
+    slots: Annotated[int, option("--slots", "N", "Execute at most N runs at the same time.")] = 8,
+    queue: Annotated[str, option("--queue", "NAMES", "Queues to take runs from: default,low.")] = "default",
+    label: Annotated[str, option("--label", "TEXT", "Name of the worker in `clew workers`.")] = "",
     same_code: Annotated[
-        bool,
-        typer.Option("--same-code", help="Refuse to start if another worker has different code for a graph."),
+        bool, flag("--same-code", "Refuse to start if another worker has different code for a graph.")
     ] = False,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Exit when no run is ready.")] = False,
+    until_idle: Annotated[bool, flag("--until-idle", "Exit when no run is ready.")] = False,
     until_eof: Annotated[
         bool, typer.Option("--until-eof", hidden=True, help="Stop when standard input ends.")
     ] = False,
-    tries: Annotated[
-        int,
-        typer.Option("--tries", metavar="N", help="Fail a run after N starts without a committed step."),
-    ] = 5,
+    tries: Annotated[int, option("--tries", "N", "Fail a run after N starts without a committed step.")] = 5,
     grace: Annotated[
-        float,
-        typer.Option(
-            "--grace", metavar="SECONDS", help="Time that running nodes have to finish after SIGTERM."
-        ),
+        float, option("--grace", "SECONDS", "Time that running nodes have to finish after SIGTERM.")
     ] = 10.0,
     lease: Annotated[
         float,
-        typer.Option(
-            "--lease",
-            metavar="SECONDS",
-            help="Time without a heartbeat after which other workers take over the runs.",
+        option(
+            "--lease", "SECONDS", "Time without a heartbeat after which other workers take over the runs."
         ),
     ] = 30.0,
     trace: TraceOption = False,
