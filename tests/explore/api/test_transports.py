@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import sys
@@ -230,3 +231,34 @@ def test_the_result_names_blocked_connections_and_libraries_that_are_not_guarded
     assert result.violations == []  # a blocked connection fails nothing by itself
     assert "blocked connections: 192.0.2.1:25" in str(result)
     assert [note for note in result.service.notes if "not guarded" in note and "pycurl" in note]
+
+
+def test_uvloop_is_switched_off_in_process_so_that_its_connections_are_blocked() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop does not run on Windows")
+    loops: list[str] = []
+
+    async def connecting(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        loops.append(type(asyncio.get_running_loop()).__module__)
+        try:
+            await asyncio.wait_for(asyncio.open_connection("192.0.2.1", 25), 5)
+            text = b"connected"
+        except OSError as error:
+            text = type(error).__name__.encode()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": text})
+
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # as an application does that installs uvloop
+    try:
+        with guarded() as guard:
+            transport = in_process(connecting)
+            try:
+                response = transport.send(HttpRequest("get", "/"))
+            finally:
+                transport.close()
+    finally:
+        asyncio.set_event_loop_policy(before)
+    assert response.body == b"ConnectionRefusedError"
+    assert guard.counts == {"192.0.2.1:25": 1}
+    assert all(each.startswith("asyncio") for each in loops)

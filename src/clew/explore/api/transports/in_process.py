@@ -1,7 +1,8 @@
 """Applications in this process: ASGI on an event loop in a thread, WSGI by a call.
 
-- The event loop is asyncio's own, so that `network_guard` sees the connections that it makes. Background tasks run
-  before a request returns: an ASGI application is awaited to its end.
+- The event loop is asyncio's own, also if the application installs another one (uvloop), so that `network_guard` sees
+  the connections that it makes. Background tasks run before a request returns: an ASGI application is awaited to its
+  end.
 - An ASGI application is started and stopped as a server does it (its lifespan).
 - An exception that leaves the application, or that it logs before it answers with 5xx, describes the response.
 """
@@ -74,7 +75,7 @@ class AsgiTransport:
         self._app = app
         self._timeout = timeout
         self._logged = LoggedErrors()
-        self._loop = asyncio.new_event_loop()
+        self._loop = _own_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="clew-asgi", daemon=True)
         self._thread.start()
         self._to_app: asyncio.Queue[dict[str, str]] | None = None
@@ -193,6 +194,13 @@ class AsgiTransport:
             self._thread.join(self._timeout)
             if not self._thread.is_alive():
                 self._loop.close()
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    """Return an event loop of asyncio, also if another policy is installed."""
+    if sys.platform == "win32":
+        return asyncio.ProactorEventLoop()
+    return asyncio.SelectorEventLoop()
 
 
 class WsgiTransport:
