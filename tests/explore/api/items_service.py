@@ -27,7 +27,7 @@ def answer(schema: dict[str, Any] | None, *statuses: int) -> dict[str, Any]:
 
 ID = [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}]
 BODY = {"required": True, "content": {"application/json": {"schema": ITEM}}}
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "openapi": "3.0.3",
     "info": {"title": "items", "version": "1"},
     "paths": {
@@ -43,6 +43,14 @@ DOCUMENT = {
     },
 }
 
+CHANGING: dict[str, Any] = {"put": {"requestBody": BODY, "responses": answer(FULL, 200)}}
+WITH_PUT: dict[str, Any] = {
+    **DOCUMENT,
+    "paths": {
+        "/items": DOCUMENT["paths"]["/items"],
+        "/items/{id}": {**DOCUMENT["paths"]["/items/{id}"], **CHANGING},
+    },
+}
 
 KEYS = {
     "reused": "INTEGER PRIMARY KEY",  # SQLite gives the key of the last row, once it is deleted, to the next one
@@ -70,11 +78,13 @@ def items(path: str, *, broken: bool = False, key: str = "reused") -> Callable[.
             return 200, DOCUMENT
         if parts == ["items"] and method == "GET":
             return 200, [{"id": number, "name": name} for number, name in run("SELECT id, name FROM items")]
-        if parts == ["items"]:
+        name: Any = None
+        if method in ("POST", "PUT"):
             size = int(environ.get("CONTENT_LENGTH") or 0)
             name = json.loads(environ["wsgi.input"].read(size)).get("name")
             if not isinstance(name, str) or not name.isalnum():
                 return 400, {"detail": "name"}
+        if parts == ["items"]:
             ((number,),) = run("INSERT INTO items (name) VALUES (?) RETURNING id", name)
             return 201, {"id": number, "name": name}
         number = parts[1] if key == "uuid" else int(parts[1])
@@ -87,6 +97,8 @@ def items(path: str, *, broken: bool = False, key: str = "reused") -> Callable[.
             if not broken:
                 run("DELETE FROM items WHERE id = ?", number)
             return 204, None
+        if method == "PUT":
+            found = run("UPDATE items SET name = ? WHERE id = ? RETURNING id, name", name, number)
         return 200, {"id": found[0][0], "name": found[0][1]}
 
     def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

@@ -149,3 +149,23 @@ def test_calls_about_one_resource_follow_each_other_in_every_second_turn(table: 
     after = [each for each in found if not each[1].endswith("anonymous]")]
     assert {(1, end), (1, sign)} <= {*after[:4]}  # the same call again, too
     assert len({*after[:4]} - {(1, end), (1, sign)}) == 2
+
+
+def test_a_write_by_a_former_identifier_follows_the_call_that_replaced_it(table: CallTable) -> None:
+    sign = "POST /loans/{id}/sign [loans#0]"
+    order = Order(table, set())
+    order.add(0, LOAN)
+    order.until(sign)
+    renamed = {**new_resource({"id": 51}, {}, "alice", {}), "former": {"id": 50}}
+    order.add(1, {**LOAN, "POST /loans": [renamed]})
+    found = [order.next() for _ in range(8)]
+    after = [each for each in found if not each[1].endswith("anonymous]")]
+    assert {*after[:2]} == {(1, f"POST /loans/{{id}}/{each} [loans#0 formerly]") for each in ("sign", "end")}
+
+
+def test_a_deleted_resource_is_only_probed(table: CallTable) -> None:
+    gone = {**new_resource({"id": 50}, {}, "alice", {}), "gone": True}
+    found = named(table, {**LOAN, "POST /loans": [gone]})
+    deleted = {name: call for name, call in found.items() if "deleted" in name}
+    assert set(deleted) == {f"POST /loans/{{id}}/{each} [loans#0 deleted]" for each in ("sign", "end")}
+    assert all(call.probe for call in deleted.values())

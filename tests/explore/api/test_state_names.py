@@ -10,7 +10,7 @@ import pytest
 
 from clew.explore import explore_api
 from clew.explore.api.resources import Made, forget_rows, new_resource
-from tests.explore.api.items_service import DOCUMENT, KEYS, items
+from tests.explore.api.items_service import DOCUMENT, KEYS, WITH_PUT, items
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -32,6 +32,21 @@ def test_keys_of_all_kinds_give_the_same_states(tmp_path: Path, key: str) -> Non
     assert result.violations == []
     # the first n items were created, and each of them was deleted or not
     assert len(result.states) == 1 + 2 + 4 + 8
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_of_all_kinds_give_the_same_states_also_if_items_change(tmp_path: Path, key: str) -> None:
+    document: Any = WITH_PUT
+    if key == "uuid":
+        document = json.loads(json.dumps(WITH_PUT).replace('"integer"', '"string"'))
+    path = str(tmp_path / "items.db")
+    result = explore_api(
+        items(path, key=key), openapi=document, systems=path, max_requests=3000, settle=0, progress=False
+    )
+    assert not result.truncated
+    assert result.violations == []
+    # the first n items were created; each of them is there or was deleted, and was changed before or not
+    assert len(result.states) == 1 + 4 + 16
 
 
 COLUMN = ["db", "tasks", "id"]

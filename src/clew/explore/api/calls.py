@@ -2,12 +2,13 @@
 
     PUT /items/{id} [items#0]              the first item that this path created
     PUT /items/{id} [items#0 formerly]     by an identifier that the item had before an update
+    PUT /items/{id} [items#0 deleted]      a probe: by the identifier of an item that was deleted
     PUT /items/{id} [items#0, nulls]       a probe: null where the schema permits it
     PUT /items/{id} [items#0, as bob]      a probe: another actor
     POST /loans [#0, without books]        its body refers to a book, and no book exists
 
 A *main* call may lead to a new state. All others are probes: reads, and requests that a careful service rejects.
-Resources that were deleted remain candidates, for probes only.
+Resources that were deleted remain candidates, for probes only: a database may have given their keys to others.
 
 The *rank* of a call says what comes first. A check that may find a CRITICAL violation needs few calls, so it must not
 wait until the others are done. A call that refers to nothing is rejected by most services, so it comes last.
@@ -79,6 +80,11 @@ class Call(msgspec.Struct, frozen=True):
         return PROBING if self.probe else LEADING
 
     @property
+    def is_former(self) -> bool:
+        """Return whether the call names a resource by an identifier that it had before an update."""
+        return any(each.former for _, each in self.args)
+
+    @property
     def resources(self) -> set[tuple[str, int]]:
         """Return the resources that the call is about, by who created them."""
         return {(each.operation, each.index) for _, each in self.args if each.kind == "made"} | {*self.others}
@@ -131,9 +137,12 @@ class CallTable:
                 )
 
     def _with(self, operation: Operation, args: Arguments, made: Made) -> Iterator[Call]:
-        labels = [argument.label for _, argument in args]
+        gone = [self._gone(each, made) for _, each in args]
+        labels = [
+            f"{each.label} deleted" if is_gone else each.label for (_, each), is_gone in zip(args, gone)
+        ]
         actor = self._actor(operation)
-        stale = any(each.former or self._gone(each, made) for _, each in args)
+        stale = any(gone) or any(each.former for _, each in args)
         missing = self._missing(operation, made)
         others = tuple(self._referred(operation, made))
 
@@ -150,11 +159,9 @@ class CallTable:
         if operation.method == "get":
             yield call("main")
         elif operation.method == "post":
-            yield from self._posts(operation, args, made, call)
+            yield from self._posts(operation, args, made, call, any(gone))
         else:
-            # A deleted resource, or a former name of one, is a candidate too; deleting by it can lead to a state.
-            gone = any(self._gone(each, made) for _, each in args)
-            yield call("main", number=UPDATE_NUMBER, probe=gone)
+            yield call("main", number=UPDATE_NUMBER, probe=any(gone))
         if operation.method in ("put", "patch") and not stale:
             for variant in self._variants(operation, UPDATE_NUMBER):
                 yield call("variant", variant, variant=variant)
@@ -163,19 +170,22 @@ class CallTable:
             yield call("query", "most query", variant="most")
         if operation.secured and not stale:
             yield call("anonymous", "anonymous", actor=None)
-        yield from self._of_others(operation, args, made, call, actor)
+        if not stale:
+            yield from self._of_others(operation, args, made, call, actor)
 
-    def _posts(self, operation: Operation, args: Arguments, made: Made, call: Any) -> Iterator[Call]:
+    def _posts(
+        self, operation: Operation, args: Arguments, made: Made, call: Any, is_gone: bool
+    ) -> Iterator[Call]:
         references = references_of(args)
         count = sum(same_args(each, references) for each in made.get(operation.name, ()))
         shift = self.shift.get(operation.name, 0)
         if operation.body is None:
-            yield call("main", probe=any(self._gone(each, made) for _, each in args))
+            yield call("main", probe=is_gone)
             return
         if count < self.resources:
             creates = (operation.name, len(made.get(operation.name, ())))
             referred = self._referred(operation, made)
-            yield call("main", f"#{count}", number=count + shift, probe=False, others=(*referred, creates))
+            yield call("main", f"#{count}", number=count + shift, probe=is_gone, others=(*referred, creates))
         if count:
             yield call("again", "again", number=shift)
         for variant in self._variants(operation, PROBE_NUMBER):
@@ -191,7 +201,7 @@ class CallTable:
         if last is None or not self.is_about(operation, last):
             return
         resource = self.resource(last, made)
-        if resource is None or resource["gone"] or last.former:
+        if resource is None:
             return
         for other in self.authentication.actors:
             if resource["actor"] is not None and other.name != resource["actor"]:

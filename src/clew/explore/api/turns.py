@@ -10,6 +10,7 @@ Some calls do not wait for their turn in the first state that a call leads to:
 
 - critical ones of the same operation: the service has just accepted the call with credentials, so now only the
   credentials can be the reason to reject it, and one login comes right after another
+- writes by an identifier that the call has just replaced: the service may still find something by it
 - those about the same resource that the service has always rejected: they may have waited for this call
 - others about the same resource, the call itself included: what two calls do to one resource depends on their order.
   They get every second turn, so that a resource with many operations does not delay everything else.
@@ -114,6 +115,8 @@ class _Turns:
         if call.rank == CRITICAL:
             return self._at_once if call.operation == latest.operation else None
         is_known = action in self._waiting
+        if call.is_former and call.rank == LEADING and not is_known:
+            return self._at_once
         if not (is_known and call.rank == LEADING and call.resources & latest.resources):
             return None
         always_rejected = action in self._cost and action not in self._accepted
