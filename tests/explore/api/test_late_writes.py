@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from clew.explore import explore_api
 from clew.explore.api import late_writes
 from clew.explore.api.reports.reproductions import Reproduction
-from clew.explore.systems import SQLiteSystem
+from clew.explore.systems import PostgresSystem, SQLiteSystem
 
 pytest.importorskip("fastapi", reason="the service of these tests uses FastAPI")
 pytest.importorskip("httpx", reason="a client for the scripts")
@@ -46,16 +47,18 @@ class Events:
 
 
 @pytest.mark.parametrize("broken", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_commit_that_waits_until_the_database_was_observed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, kind: str, broken: bool
 ) -> None:
     monkeypatch.setattr(late_writes, "FIRST", 3.0)  # a busy machine may need more time
     monkeypatch.setattr(late_writes, "UNSHOWN", 1.0 if broken else 30.0)
     monkeypatch.setattr(late_writes, "CERTAIN", 0.2 if broken else 30.0)
-    path = tmp_path / "notes.db"
+    address = str(tmp_path / "notes.db") if kind == "sqlite" else request.getfixturevalue("database").dsn
     observed = Events()
-    app = notes(str(path), observed.wait, broken=broken, secured=True)
-    with SQLiteSystem(path, rows_shown=100) as system, serving(app) as url:
+    app = notes(address, observed.wait, broken=broken, secured=True)
+    System: Any = SQLiteSystem if kind == "sqlite" else PostgresSystem
+    with System(address, rows_shown=100) as system, serving(app) as url:
         observe = system.observe
         monkeypatch.setattr(system, "observe", lambda: (observe(), observed.add())[0])
         skip = (
@@ -117,3 +120,23 @@ def test_a_commit_that_waits_until_a_read_was_answered(
         options: dict[str, Any] = {"max_requests": 80, "settle": 0, "progress": False}
         result = explore_api(url=url, allow_stale=True, skip=["PUT /notes/{note_id}"], **options)
     assert [each.name for each in result.violations] == []
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_running_service_on_another_event_loop(tmp_path: Path, loop: str) -> None:
+    pytest.importorskip(loop, reason="uvloop does not run on Windows")
+    path = tmp_path / "notes.db"
+    app = notes(str(path), lambda: None, broken=True)
+    loops: set[str] = set()
+
+    @app.middleware("http")
+    async def note_loop(request: Any, call_next: Any) -> Any:
+        loops.add(type(asyncio.get_running_loop()).__module__.split(".")[0])
+        return await call_next(request)
+
+    with serving(app, loop) as url:
+        result = explore_api(url=url, systems=path, max_requests=250, settle=0, progress=False)
+    assert loops == {loop}
+    names = ["deleted, but still there: DELETE", "PUT twice is not PUT once: PUT"]
+    assert [each.name for each in result.violations] == [f"{name} /notes/{{note_id}}" for name in names]
+    assert all(each.confirmed for each in result.violations)

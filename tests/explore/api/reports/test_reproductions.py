@@ -35,6 +35,7 @@ pytest.importorskip("flask", reason="the services of these tests use FastAPI and
 
 from tests.explore.api.blog_service import BUGS, blog
 from tests.explore.api.library_service import DOCUMENT, library
+from tests.explore.api.shelves_service import SCHEMES, USERS, login_of, shelves
 from tests.explore.api.tasks_service import tasks
 from tests.foreign.journal_service import journal
 
@@ -93,16 +94,28 @@ class Planted(NamedTuple):
             return tasks(str(path), open_patch=not correct)
         if self.service == "library":
             return library(str(path), late=not correct)
+        if self.service == "shelves":
+            return shelves(str(path), *([] if correct else ["anybody"]), scheme=self.bug)
         return journal(str(path), *([] if correct else [self.bug]))
 
-    def explored(self, path: Path) -> ServiceExplorationResult:
-        options: dict[str, Any] = {}
+    @property
+    def logins(self) -> list[str]:
         if self.service == "library":
-            options = {"openapi": DOCUMENT, "login": ["ann:secret", "ben:secret"]}
-        elif self.service == "journal":
-            options = {"login": ["ann:secret1", "ben:secret2"]}
+            return ["ann:secret", "ben:secret"]
+        if self.service == "journal":
+            return ["ann:secret1", "ben:secret2"]
+        return [login_of(self.bug, name) for name in USERS] if self.service == "shelves" else []
+
+    def explored(self, path: Path) -> ServiceExplorationResult:
+        options: dict[str, Any] = {"openapi": DOCUMENT} if self.service == "library" else {}
         return explore_api(
-            self.app(path), systems=path, max_requests=250, settle=0, progress=False, **options
+            self.app(path),
+            systems=path,
+            login=self.logins,
+            max_requests=250,
+            settle=0,
+            progress=False,
+            **options,
         )
 
 
@@ -111,6 +124,7 @@ PLANTED = [
     Planted("tasks", "open_patch"),
     Planted("library", "late"),  # sessions in cookies
     Planted("journal", "anonymous"),  # and tokens against CSRF
+    *(Planted("shelves", scheme) for scheme in SCHEMES),  # an API key, a token, HTTP basic
 ]
 
 
@@ -134,10 +148,12 @@ def run_tests(source: str, client: Any, path: Path) -> list[bool]:
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.service}-{each.bug}")
 def test_scripts_show_a_violation_on_a_fresh_service_and_pass_on_the_correct_one(
-    tmp_path: Path, planted: Planted
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: Planted
 ) -> None:
     result = planted.explored(tmp_path / "explored.db")
     assert result.reproductions
+    for number, login in enumerate(planted.logins, 1):
+        monkeypatch.setenv(f"CLEW_LOGIN_{number}", login)
     for number, each in enumerate(result.reproductions):
         for correct in (False, True):
             fresh = tmp_path / f"{number} {correct}.db"
@@ -175,13 +191,14 @@ def run_script_at(url: str, script: Path, path: Path) -> Any:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, loop: Any = "auto") -> Iterator[str]:
     """The address of a running ASGI application."""
     import uvicorn
 
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, ws="none"))
+    config = uvicorn.Config(app, loop=loop, log_level="critical", timeout_graceful_shutdown=1, ws="none")
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     listener.listen()
     thread.start()
