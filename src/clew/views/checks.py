@@ -224,7 +224,7 @@ def _violation(
     """Return a violation with its path; `happened` tells what happened in each step of a checked run."""
     path = []
     for place, step in enumerate(violation.path):
-        changes = step_changes(explored.graph, step)
+        changes = step_changes(explored, step)
         inside = [each for each in changes if happened and each[0].startswith(_INSIDE)]
         path.append(
             {

@@ -26,7 +26,7 @@ from clew.explore.api.openapi.document import ApiDocument
 from clew.explore.api.opening import check_systems, check_url, find_document, load_app, open_systems
 from clew.explore.api.reports.outcome import ServiceExplorationResult, ServiceReport
 from clew.explore.api.reports.reproductions import Reproduction, reproduction_of
-from clew.explore.api.sending import Sender
+from clew.explore.api.sending import Sender, SentRequest
 from clew.explore.api.transports.in_process import in_process
 from clew.explore.api.transports.messages import Transport
 from clew.explore.api.transports.network_guard import BlockedConnections, guarded, unguarded_libraries
@@ -122,7 +122,7 @@ def explore_api(
         _refuse(calibrated, exploration.sender, allow_stale)
         result, scripts = exploration.explore()
         report = exploration.report(calibrated, guard, _notes(exploration.sender, guard))
-        return ServiceExplorationResult(result, report, scripts)
+        return ServiceExplorationResult(result, report, scripts, exploration.sender.mask)
 
 
 class _Exploration:
@@ -242,10 +242,13 @@ class _Exploration:
         self.sender.forget_logins()
         try:
             for violation in confirmed:
-                self.sender.traffic.log = []
+                log: list[SentRequest] = []
+                self.sender.traffic.log = log
                 for step in violation.path:
                     world.act(result.graph.actions[step.action_name])
-                found.append(reproduction_of(violation, self.sender.traffic.log, self.sender.late.pause))
+                sender = self.sender
+                given, pause = sender.authentication.given_values, sender.late.pause
+                found.append(reproduction_of(violation, log, pause, given, sender.mask))
                 world.rollback(start)
                 self.sender.forget_logins()
         finally:

@@ -42,6 +42,34 @@ class Actor(msgspec.Struct, frozen=True):
     number: int | None = None
 
 
+class LoginValue(msgspec.Struct, frozen=True):
+    """A credential that a script takes from a variable, which holds what `--login` was given."""
+
+    variable: str
+    actor: str
+    content: str  # of the variable, for a reader
+    part: str = ""  # "password": what follows the name; "basic": all of it, for HTTP basic; "": all of it
+    in_query: bool = False
+
+    def python(self) -> str:
+        """Return an expression."""
+        whole = f"os.environ[{self.variable!r}]"
+        if self.part == "password":
+            return f"{whole}.partition(':')[2]"
+        return f"b64encode({whole}.encode()).decode()" if self.part == "basic" else whole
+
+    def shell(self) -> str:
+        """Return an expansion, for double quotes."""
+        if self.part == "basic":
+            return f"$(printf %s \"${self.variable}\" | base64 | tr -d '\\n')"
+        text = f"${{{self.variable}#*:}}" if self.part == "password" else f"${{{self.variable}}}"
+        return f'$(printf %s "{text}" | jq -sRr @uri)' if self.in_query else text
+
+    def shell_json(self) -> str:
+        """Return an expansion to a JSON string, for double quotes."""
+        return f'$(printf %s "{self.shell()}" | jq -sR .)'
+
+
 class Authentication:
     """How actors sign in to a service."""
 
@@ -52,7 +80,7 @@ class Authentication:
         self.sign_up = _sign_up_operation(document, self.login)
         self.schemes = _used_schemes(document)
         self.actors = [_given(login, number) for number, login in enumerate(logins)][: max(actors, 1)]
-        self.given = bool(self.actors)
+        self.given_values = _given_values(self.actors)
         if not self.actors and self.sign_up is not None and (self.login is not None or self.schemes):
             self.actors = [Actor(NAMES[n], number=SIGN_UP_NUMBER + n) for n in range(min(actors, len(NAMES)))]
         self._always = bool(self.actors) and not any(each.security for each in document.operations)
@@ -141,6 +169,22 @@ def _given(login: Any, number: int) -> Actor:
     if not found:
         return Actor(NAMES[number % len(NAMES)], secret=login)
     return Actor(username, username=username, password=password)
+
+
+def _given_values(actors: Iterable[Actor]) -> dict[str, list[LoginValue]]:
+    """Return the credentials that a user gave, with what a script has instead. Actors may have the same password."""
+    found: dict[str, list[LoginValue]] = {}
+    for number, actor in enumerate(actors, 1):
+        variable = f"CLEW_LOGIN_{number}"
+        if actor.secret:
+            content = f"the API key or token of {actor.name}"
+            found.setdefault(actor.secret, []).append(LoginValue(variable, actor.name, content))
+            continue
+        content = f"{actor.username}:PASSWORD"
+        pair = base64.b64encode(f"{actor.username}:{actor.password}".encode()).decode()
+        for text, part in ((actor.password, "password"), (pair, "basic")):
+            found.setdefault(text, []).append(LoginValue(variable, actor.name, content, part))
+    return found
 
 
 def _used_schemes(document: ApiDocument) -> list[Mapping[str, Any]]:

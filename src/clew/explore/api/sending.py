@@ -19,11 +19,12 @@ import msgspec
 from clew.explore.api import checks
 from clew.explore.api.calls import Call, CallTable, references_of
 from clew.explore.api.checks import ACCEPTED, RATE_LIMITED, Exchange
+from clew.explore.api.credential_mask import CredentialMask
 from clew.explore.api.follow_ups import FollowUps
 from clew.explore.api.late_writes import LateWrites
 from clew.explore.api.logins import Actor
 from clew.explore.api.openapi.document import Operation
-from clew.explore.api.openapi.values import value_of
+from clew.explore.api.openapi.values import PASSWORD, value_of
 from clew.explore.api.ownership import is_owned
 from clew.explore.api.requests import RequestBuilder
 from clew.explore.api.resources import MADE, Made, fields_of, forget_rows, may_hold, new_resource, update
@@ -104,6 +105,8 @@ class Sender:
         self._stateless: dict[str, ActorCredentials] = {}
         self.signed_in = SignedInStates()
         self._names: dict[str, frozenset[str]] = {}
+        self.mask = CredentialMask(each.username for each in self.authentication.actors)
+        self.mask.add_given(PASSWORD, *self.authentication.given_values)
         self.calls: dict[str, Call] = {}  # that were offered, by name
         self.identities: list[str] = []  # reads that answer who the actor is
         self.owned: dict[str, bool] = {}  # by the operation that creates a resource
@@ -254,6 +257,7 @@ class Sender:
         if call.actor is not None and cookies and self.authentication.direct(self._actor(call.actor)) is None:
             self._stateless.pop(call.actor, None)
             self.session.receive_cookies(call.actor, cookies)
+            self.mask.add(self.session.credentials(call.actor) or ActorCredentials())
         if operation.method == "post":
             self._created(made, call, operation, exchange.request, response, before, after)
         elif call.last is not None and self.table.is_about(operation, call.last):
@@ -343,9 +347,14 @@ class Sender:
         if actor.number is None and not stored:
             found = ActorCredentials(tuple(sorted(headers.items())), (), tuple(sorted(cookies.items())))
             self._stateless[actor.name] = found
+            self.mask.add(found)
             return found
-        self.session.sign_in(actor.name, headers, {}, cookies)
+        self._sign_in(actor, headers, cookies)
         return self.session.credentials(actor.name)
+
+    def _sign_in(self, actor: Actor, headers: Mapping[str, str], cookies: Mapping[str, str]) -> None:
+        self.session.sign_in(actor.name, headers, {}, cookies)
+        self.mask.add(self.session.credentials(actor.name) or ActorCredentials())
 
     def _signed_up(self, world: World, actor: Actor) -> HttpResponse | None:
         """Sign an actor up, unless this path has done that; return the response."""
@@ -403,8 +412,7 @@ class Sender:
         found = checks.judge(self._exchange(call, operation, request, response, changed, {}))
         if response.status < ACCEPTED and (changed or actor.number is not None):
             self._stateless.pop(actor.name, None)
-            headers, cookies = self.authentication.credentials_of(response)
-            self.session.sign_in(actor.name, headers, {}, cookies)
+            self._sign_in(actor, *self.authentication.credentials_of(response))
         if response.status < ACCEPTED and changed:
             logins = dict(world.context.get(LOGINS) or {})
             logins[actor.name] = logins.get(actor.name, 0) + 1

@@ -42,9 +42,7 @@ def save(result: ExplorationResult, path: str | os.PathLike[str]) -> None:
 def _report(result: ExplorationResult, file: Path) -> str:
     extension = file.suffix.lower()
     if extension == ".json":
-        from clew.explore.reports.json_report import document
-
-        return json.dumps(document(result), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n"
     if extension in (".html", ".htm"):
         from clew.explore.reports.html import page
 

@@ -128,7 +128,7 @@ def _violation(violation: Violation, result: ExplorationResult) -> str:
 def _steps(violation: Violation, result: ExplorationResult) -> list[str]:
     order, lines = state_numbers(result), []
     for transition in violation.path:
-        to, what = transition.to_state_id, step_changes(result.graph, transition)
+        to, what = transition.to_state_id, step_changes(result, transition)
         rows = "".join(
             f"<tr><th>{escape(where)}</th><td>{escape(old) or '–'}</td><td>→</td>"
             f"<td>{escape(new) or 'deleted'}</td></tr>"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.explore.reports.state_diff import tree
-
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
     from clew.explore.reports.result import ExplorationResult
@@ -33,7 +31,7 @@ def document(result: ExplorationResult) -> dict[str, Any]:
             for name, action in result.coverage.actions.items()
         },
         "violations": [violation_json(violation) for violation in result.violations],
-        "states": [{"id": state.id, "data": tree(state)} for state in result.states],
+        "states": [{"id": state.id, "data": result.shown(state)} for state in result.states],
         "transitions": [[t.from_state_id, t.action_name, t.to_state_id] for t in result.transitions],
     }
 

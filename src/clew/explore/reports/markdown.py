@@ -47,7 +47,7 @@ def _violation(violation: Violation, result: ExplorationResult) -> list[str]:
         return [*lines, "In the initial state.", ""]
     lines += ["| step | action | changes |", "|--:|---|---|"]
     for step, transition in enumerate(violation.path, 1):
-        what = [_cell(describe_change(change)) for change in step_changes(result.graph, transition)]
+        what = [_cell(describe_change(change)) for change in step_changes(result, transition)]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = "**raised**" if transition.to_state_id is None else "<br>".join([*what[:CHANGES], *more])
         lines.append(

@@ -82,6 +82,12 @@ class ExplorationResult:
         assert self.graph.initial_id is not None
         return self.graph.states[self.graph.initial_id]
 
+    def shown(self, state: State) -> dict[str, Any]:
+        """Return what the reports show of a state, as JSON data."""
+        from clew.explore.reports.state_diff import tree
+
+        return tree(state)
+
     @property
     def ok(self) -> bool:
         """Return whether there are no violations."""

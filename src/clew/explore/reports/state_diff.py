@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import State, Transition
 from clew.state.values.codec import to_tree
+
+if TYPE_CHECKING:
+    from clew.explore.reports.result import ExplorationResult
 
 ABSENT = object()
 
@@ -25,11 +28,11 @@ def tree(state: State) -> dict[str, Any]:
     return data
 
 
-def step_changes(graph: StateGraph, step: Transition) -> list[Change]:
+def step_changes(result: ExplorationResult, step: Transition) -> list[Change]:
     """Return what a transition changed, as far as the graph holds its states."""
-    before = graph.get_state(step.from_state_id)
-    after = None if step.to_state_id is None else graph.get_state(step.to_state_id)
-    return [] if before is None or after is None else changes(before, after)
+    before = result.graph.get_state(step.from_state_id)
+    after = None if step.to_state_id is None else result.graph.get_state(step.to_state_id)
+    return [] if before is None or after is None else changes(result, before, after)
 
 
 def unchanged(graph: StateGraph, step: Transition) -> str:
@@ -38,10 +41,10 @@ def unchanged(graph: StateGraph, step: Transition) -> str:
     return "undone" if action is not None and action.probe else "no change"
 
 
-def changes(before: State, after: State) -> list[Change]:
+def changes(result: ExplorationResult, before: State, after: State) -> list[Change]:
     """Return the values that differ as (path, before, after). A missing value is an empty string."""
     found: list[Change] = []
-    _compare("", tree(before), tree(after), found)
+    _compare("", result.shown(before), result.shown(after), found)
     return found
 
 

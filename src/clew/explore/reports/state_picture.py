@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.drawing.diagram import Arrow, Box, BoxKind, Picture, label_text
-from clew.explore.reports.state_diff import changes, one_line, tree
+from clew.explore.reports.state_diff import changes, one_line
 
 if TYPE_CHECKING:
     from clew.explore.model.states import State
@@ -135,7 +135,7 @@ def _box(result: ExplorationResult, key: str, name: str, number: int, loops: lis
         return Box(name, "violation", label_text(f"raised {violation.kind.exception}"), violation.title)
     if state is None:
         return Box(name, "node", key, "not explored")
-    data = _cut(json.dumps(tree(state), indent=1, ensure_ascii=False), DETAIL)
+    data = _cut(json.dumps(result.shown(state), indent=1, ensure_ascii=False), DETAIL)
     note = [f"state {key}", data, *([f"to itself: {', '.join(loops)}"] if loops else [])]
     label = f"S{number}{f' ↺{len(loops)}' if loops else ''} {_summary(result, state)}"
     violated = any(each.path and each.state_id == key for each in result.violations)
@@ -146,10 +146,10 @@ def _box(result: ExplorationResult, key: str, name: str, number: int, loops: lis
 def _summary(result: ExplorationResult, state: State) -> str:
     """Return a short description of a state: how it differs from the initial one."""
     if state == result.initial:
-        shown = tree(state)
+        shown = result.shown(state)
         return one_line(next(iter(shown.values())) if len(shown) == 1 else shown, DATA)
     words = []
-    for where, _, after in changes(result.initial, state):
+    for where, _, after in changes(result, result.initial, state):
         name = where.rpartition(".")[2]  # the note shows the full path
         words.append(f"{name}={after}" if after else f"no {name}")
     return _cut(", ".join(words) or "same as S0", DATA)

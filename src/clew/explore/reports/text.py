@@ -74,7 +74,7 @@ def _violation(
     for step, transition in enumerate(violation.path, 1):
         what = [
             describe_change(change)
-            for change in step_changes(result.graph, transition)
+            for change in step_changes(result, transition)
             if change[0].split(".")[0] not in hidden
         ]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []

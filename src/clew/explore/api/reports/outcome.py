@@ -8,8 +8,11 @@ from typing import Any
 
 import msgspec
 
+from clew.explore.api.credential_mask import CredentialMask
 from clew.explore.api.naming import SESSION
 from clew.explore.api.reports.reproductions import Reproduction, as_test_module
+from clew.explore.model.states import State
+from clew.explore.model.violations import Violation
 from clew.explore.reports.result import ExplorationResult
 from clew.explore.reports.text import listed, text
 
@@ -45,11 +48,15 @@ class ServiceExplorationResult(ExplorationResult):
     """The result of `explore_api`."""
 
     def __init__(
-        self, found: ExplorationResult, service: ServiceReport, reproductions: list[Reproduction]
+        self,
+        found: ExplorationResult,
+        service: ServiceReport,
+        reproductions: list[Reproduction],
+        mask: CredentialMask,
     ) -> None:
         super().__init__(
             found.graph,
-            found.violations,
+            [_masked(each, mask) for each in found.violations],
             found.coverage,
             truncated=found.truncated,
             strategy=found.strategy,
@@ -60,6 +67,16 @@ class ServiceExplorationResult(ExplorationResult):
         )
         self.service = service
         self.reproductions = reproductions
+        self._mask = mask
+
+    def shown(self, state: State) -> dict[str, Any]:
+        """Return what the reports show of a state: credentials are masked."""
+        found = super().shown(state)
+        session = found.pop(SESSION)
+        return {
+            **self._mask.data(found),
+            SESSION: {**session, "actors": self._mask.session(session["actors"])},
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the JSON report."""
@@ -104,8 +121,13 @@ class ServiceExplorationResult(ExplorationResult):
         return files
 
     def __str__(self) -> str:
-        # the tables show what a step changed; the context says it again, and credentials do not belong on a terminal
+        # the tables show what a step changed; the context and the session say it again
         return "\n".join([text(self, hidden=("context", SESSION)), "", *describe(self)])
+
+
+def _masked(violation: Violation, mask: CredentialMask) -> Violation:
+    error = None if violation.error is None else mask.text(violation.error)
+    return msgspec.structs.replace(violation, message=mask.text(violation.message), error=error)
 
 
 def describe(result: ServiceExplorationResult) -> list[str]:

@@ -1,7 +1,8 @@
 """Violations as scripts that show them on a fresh service: a pytest function, and a shell script with curl.
 
 A script has every request of the path: logins, calls and follow-ups. Ids and tokens that an earlier response gave out
-are taken from that response again, so the script works on another database. A violation that only the database shows
+are taken from that response again, so the script works on another database. Credentials that a user gave are taken
+from variables (`CLEW_LOGIN_1`), so that nobody finds them in a script. A violation that only the database shows
 (a rejected request that was written) uses the fixture `rows`, which returns what the database holds; a shell script
 uses the command in the variable `ROWS`, which prints it.
 
@@ -20,7 +21,9 @@ from typing import Any
 import msgspec
 
 from clew.explore.api.checks import ACCEPTED, names_in
+from clew.explore.api.credential_mask import CredentialMask
 from clew.explore.api.late_writes import SCRIPT_PAUSE
+from clew.explore.api.logins import LoginValue
 from clew.explore.api.reports.value_origins import Pieces, References
 from clew.explore.api.sending import SentRequest
 from clew.explore.api.transports.messages import NOT_JSON
@@ -36,6 +39,10 @@ class Reproduction(msgspec.Struct, frozen=True):
     message: str
     requests: tuple[SentRequest, ...]
     pause: float = 0.0  # seconds after an accepted write, if the service was explored at an address
+    given: Mapping[
+        str, Sequence[LoginValue]
+    ] = {}  # credentials that a user gave: a script has variables instead
+    answer: str = ""  # the body of the response that shows the violation, without credentials
 
     @property
     def check(self) -> str:
@@ -56,7 +63,13 @@ class Reproduction(msgspec.Struct, frozen=True):
         return _curl(self)
 
 
-def reproduction_of(violation: Violation, log: Sequence[SentRequest], pause: float = 0.0) -> Reproduction:
+def reproduction_of(
+    violation: Violation,
+    log: Sequence[SentRequest],
+    pause: float,
+    given: Mapping[str, Sequence[LoginValue]],
+    mask: CredentialMask,
+) -> Reproduction:
     """Return the reproduction of a violation from the requests of its path.
 
     Follow-ups of earlier steps were undone, so the script leaves them out. Of a repeated one the last counts.
@@ -68,7 +81,9 @@ def reproduction_of(violation: Violation, log: Sequence[SentRequest], pause: flo
         if each.purpose != "follow-up"
         or (n > last and not (each.request.method == "get" and _is_repeated(log, n)))
     ]
-    return Reproduction(violation.name, violation.message, tuple(kept), pause)
+    found = Reproduction(violation.name, mask.text(violation.message), tuple(kept), pause, given)
+    body = kept[_shown(found)].response.body.decode("utf-8", "replace")
+    return msgspec.structs.replace(found, answer=mask.text(body))
 
 
 def _is_repeated(log: Sequence[SentRequest], number: int) -> bool:
@@ -174,7 +189,7 @@ def _python_literal(references: References, value: Any, name: str = "") -> str:
 
 
 def _pytest(found: Reproduction) -> str:
-    references = References(found.requests)
+    references = References(found.requests, found.given)
     shown, rows = _shown(found), _by_rows(found)
     lines = [
         f"def {found.function_name}(client{', rows' if rows else ''}):",
@@ -184,6 +199,7 @@ def _pytest(found: Reproduction) -> str:
         lines.append("    from time import sleep  # the service may commit after it answers\n")
     for number, each in enumerate(found.requests[: shown + 1]):
         request = each.request
+        references.begin(request)
         parts = [repr(request.method.upper()), _python_text(references.in_path(request.path))]
         if request.query:
             parts.append(f"params={_python_literal(references, dict(request.query))}")
@@ -201,7 +217,15 @@ def _pytest(found: Reproduction) -> str:
         if found.pause and _pauses_after(found, number):
             lines.append(f"    sleep({found.pause:g})")
         references.learn(number, each.request, each.response)
+    lines[2:2] = _imports(references)
     return "\n".join([*lines, f"    assert {_asserted(found, f'r{shown}')}"]) + "\n"
+
+
+def _imports(references: References) -> list[str]:
+    """Return what a test imports to read the variables that it needs, if any."""
+    needed = [f"{name}: {content}" for name, content in sorted(references.variables.items())]
+    basic = ["    from base64 import b64encode"] if references.uses_basic else []
+    return [f"    import os  # {', '.join(needed)}", *basic, ""] if needed else []
 
 
 def _asserted(found: Reproduction, last: str) -> str:
@@ -214,11 +238,11 @@ def _asserted(found: Reproduction, last: str) -> str:
         return f"{answered}rows() {rows[2]} before"
     if found.check == _AS_ANOTHER:
         return " and ".join(f"{name!r} not in str({last}.json())" for name in _wrong_names(found))
-    return f"{last}.content != {found.requests[_shown(found)].response.body[:2000]!r}"
+    return f"{last}.content != {found.answer[:2000].encode()!r}"
 
 
 def _curl(found: Reproduction) -> str:
-    references = References(found.requests)
+    references = References(found.requests, found.given)
     shown, rows = _shown(found), _by_rows(found)
     lines = [
         "#!/bin/sh -e",
@@ -240,6 +264,9 @@ def _curl(found: Reproduction) -> str:
         if _pauses_after(found, number):
             lines.append('sleep "$PAUSE"')
         references.learn(number, each.request, each.response)
+    lines[3:3] = [
+        f': "${{{name}:?must be {content}}}"' for name, content in sorted(references.variables.items())
+    ]
     return "\n".join([*lines, *_curl_verdict(found)]) + "\n"
 
 
@@ -260,6 +287,7 @@ def _curl_verdict(found: Reproduction) -> list[str]:
 
 def _curl_line(number: int, each: SentRequest, references: References, *, last: bool) -> str:
     request = each.request
+    references.begin(request)
     path = _shell_text(references.in_path(request.path))
     path += _shell_text(references.in_query(request.query))
     words = [f'-X {request.method.upper()} "$BASE{path}"']
@@ -269,7 +297,9 @@ def _curl_line(number: int, each: SentRequest, references: References, *, last: 
     if request.json is not NOT_JSON:
         words.append("-H 'Content-Type: application/json' -d " + _curl_body(references, request.json))
     for name, value in (request.form or {}).items():
-        words.append(f"--data-urlencode {shlex.quote(f'{name}={value}')}")
+        origin = references.find_named(name, value)
+        field = shlex.quote(f"{name}={value}") if origin is None else f'"{name}={origin.shell()}"'
+        words.append(f"--data-urlencode {field}")
     command = " ".join(words)
     if last:
         return f"STATUS=$(curl -s -o \"$DIR/body\" -w '%{{http_code}}' {command})"
@@ -287,15 +317,16 @@ def _shell_text(pieces: Pieces) -> str:
 def _curl_body(references: References, value: Any) -> str:
     pieces, plain, name = [], "", ""
     for piece in re.split(r'("(?:[^"\\]|\\.)*"(?:: )?|-?\d+)', json.dumps(value)):
-        bare = piece[1:-1] if piece.startswith('"') else piece
+        bare = json.loads(piece) if piece.endswith('"') else piece
         if piece.endswith('": '):
-            name, bare = piece[1:-3], ""
+            name, bare = json.loads(piece[:-2]), ""
         origin = references.find_named(name, bare) if bare else None
         if origin is None:
             plain += piece
             continue
         quote = '\\"' if piece.startswith('"') else ""
-        pieces += [shlex.quote(plain) if plain else "", f'"{quote}{origin.shell()}{quote}"']
+        text = origin.shell_json() if isinstance(origin, LoginValue) else f"{quote}{origin.shell()}{quote}"
+        pieces += [shlex.quote(plain) if plain else "", f'"{text}"']
         plain = ""
     return "".join([*pieces, shlex.quote(plain) if plain else ""])
 

@@ -15,7 +15,10 @@ from urllib.parse import quote_plus
 
 import msgspec
 
+from clew.explore.api.credential_mask import holds_credential
+from clew.explore.api.logins import LoginValue
 from clew.explore.api.openapi.links import noun_of, noun_of_path
+from clew.explore.api.resources import scalars
 from clew.explore.api.sending import SentRequest
 from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse
 
@@ -47,13 +50,18 @@ class ValueOrigin(msgspec.Struct, frozen=True):
         return f"$(echo \"$R{self.number}\" | jq -r '{path}')"
 
 
-Pieces = list[tuple[str, ValueOrigin | None]]  # parts of a text, each with its origin
+Origin = ValueOrigin | LoginValue
+Pieces = list[tuple[str, Origin | None]]  # parts of a text, each with its origin
 
 
 class References:
     """Values of earlier responses, and how a script refers to them."""
 
-    def __init__(self, requests: Sequence[SentRequest]) -> None:
+    def __init__(self, requests: Sequence[SentRequest], given: Mapping[str, Sequence[LoginValue]]) -> None:
+        self._given = given
+        self._said: set[Any] = set()
+        self.variables: dict[str, str] = {}  # that the script needs, with their content
+        self.uses_basic = False  # HTTP basic
         self._known: dict[str, list[ValueOrigin]] = {}
         self.cookies = False  # an earlier response gave out a cookie, so the client may hold one
         self._sent = "\0".join(
@@ -89,10 +97,28 @@ class References:
         found = self._known.get(text, [])
         return next((each for each in found if noun in each.nouns), found[0] if found else None)
 
-    def find_named(self, name: str, value: Any) -> ValueOrigin | None:
+    def begin(self, request: HttpRequest) -> None:
+        """Start with a request: what it says about its actor tells equal passwords apart."""
+        sent = request.json if request.json is not NOT_JSON else request.form
+        self._said = {*scalars(sent).values(), *(value for _, value in request.query)}
+
+    def find_given(self, text: str) -> LoginValue | None:
+        """Return the variable of a credential that a user gave."""
+        candidates = self._given.get(text)
+        if not candidates:
+            return None
+        found = next((each for each in candidates if each.actor in self._said), candidates[0])
+        self.variables[found.variable] = found.content
+        self.uses_basic |= found.part == "basic"
+        return found
+
+    def find_named(self, name: str, value: Any) -> Origin | None:
         """Return where the value of a property comes from; a number that is no id is equal to one by chance."""
         if isinstance(value, bool) or not isinstance(value, str | int):
             return None
+        given = self._given.get(str(value))
+        if given and (given[0].part != "password" or _takes_password(name)):
+            return self.find_given(str(value))
         if str(value).lstrip("-").isdigit() and not is_id(name):
             return None
         return self.find(str(value), noun_of(name))
@@ -111,7 +137,10 @@ class References:
         found: Pieces = []
         for name, value in query:
             found.append((("&" if found else "?") + quote_plus(name) + "=", None))
-            found.append((quote_plus(value), self.find_named(name, value)))
+            origin = self.find_named(name, value)
+            if isinstance(origin, LoginValue):
+                origin = msgspec.structs.replace(origin, in_query=True)
+            found.append((quote_plus(value), origin))
         return found
 
     def in_header(self, name: str, value: str) -> Pieces:
@@ -125,7 +154,7 @@ class References:
         return self._pieces(texts)
 
     def _pieces(self, texts: Sequence[str]) -> Pieces:
-        return [(text, self.find(text)) for text in texts if text]
+        return [(text, self.find_given(text) or self.find(text)) for text in texts if text]
 
     def headers(self, request: HttpRequest) -> dict[str, Pieces]:
         """Return the headers that a script sends. A client that keeps cookies must not add them by itself."""
@@ -137,6 +166,10 @@ class References:
         if self.cookies and "Cookie" not in found:
             found["Cookie"] = []
         return found
+
+
+def _takes_password(name: str) -> bool:
+    return "pass" in name.lower() or holds_credential(name)
 
 
 def is_id(name: str) -> bool:
