@@ -39,9 +39,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool = False  # values have to be stored
     step_by_step: bool = False  # the driver takes every item; no fast path
     stops: Stops | None = None  # where the run pauses; no fast path
-    edits: Mapping[
-        tuple[str, int], Step
-    ] = {}  # steps by hand of a run that this run retraces, by frame and number
+    # steps by hand of a run that this run retraces, by frame and number
+    edits: Mapping[tuple[str, int], Step] = {}
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -57,9 +56,8 @@ class PriorWork(msgspec.Struct, frozen=True):
     """Results of earlier work on the same run, by path, used instead of executing again."""
 
     finished: Mapping[str, Outcome] = {}
-    answers: Mapping[
-        str, Mapping[str, Any]
-    ] = {}  # by path and position, in the order in which they were given
+    # by path and position, in the order in which they were given
+    answers: Mapping[str, Mapping[str, Any]] = {}
     answered: Mapping[str, float] = {}  # by path: when the last answer was given
     attempts: Mapping[str, int] = {}
     frames: Mapping[str, tuple[Start, Sequence[Step]]] = {}

@@ -120,9 +120,8 @@ class NodeTable:
         self.touches: list[tuple[int, int]] = []  # (touched_at, bit) of sources that have a bit, sorted
         self.bits = 0
         self.source_sets: dict[Any, Any] = {}  # sets that contain only atoms, by content
-        self.fixed_sources: dict[
-            CompiledSchema, tuple[int, Any]
-        ] = {}  # of rules whose nodes share their inputs
+        # of rules whose nodes share their inputs
+        self.fixed_sources: dict[CompiledSchema, tuple[int, Any]] = {}
         self.plans: dict[Any, tuple[ConcreteNode, ...]] = {}
         self.planned = 0  # total number of nodes in these plans
 

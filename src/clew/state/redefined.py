@@ -32,9 +32,8 @@ def renewal() -> Callable[[Any], Any] | None:
 class _Renewal:
     def __init__(self, newest: dict[str, RegisteredType]) -> None:
         self._newest = newest  # by origin, of the classes with more than one definition
-        self._known: dict[
-            int, tuple[Any, Any]
-        ] = {}  # by id: the object, so that it stays alive, and its conversion
+        # by id: the object, so that it stays alive, and its conversion
+        self._known: dict[int, tuple[Any, Any]] = {}
         self._lost: set[tuple[str, str]] = set()
 
     def renewed(self, value: Any) -> Any:

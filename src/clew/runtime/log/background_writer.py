@@ -105,9 +105,8 @@ class BackgroundWriter:
             if self._is_closed or not self._has_more():
                 return
             self._is_due = True
-            if (
-                self._thread is None or not self._thread.is_alive()
-            ):  # an interrupt can stop it while it starts
+            # an interrupt can stop it while it starts
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._work, name="clew-writer", daemon=True)
                 self._thread.start()
             else:

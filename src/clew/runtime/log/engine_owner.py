@@ -33,9 +33,8 @@ class EngineOwner:
     def name(self) -> str:
         """The current name."""
         key = (os.getpid(), self._deaths)
-        return self._names.get(key) or self._names.setdefault(
-            key, fresh_owner()
-        )  # one also for several threads
+        # one also for several threads
+        return self._names.get(key) or self._names.setdefault(key, fresh_owner())
 
     def died(self, name: str, error: OwnerDeadError) -> None:
         """Take a new name: this one was declared dead."""

@@ -66,9 +66,8 @@ class RunLog(msgspec.Struct):
     labels: dict[str, int]
     calls: list[RecordedCall]
     answered: dict[str, float] = {}  # by path: when the last answer was given
-    finished_entries: dict[
-        tuple[str, tuple[int, ...]], list[int]
-    ] = {}  # numbers of all entries of finished items, also of earlier attempts
+    # numbers of all entries of finished items, also of earlier attempts
+    finished_entries: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     resumption: int = 0  # how often the run was resumed after a failure
     due: dict[str, tuple[float, float]] = {}  # item -> time of its next attempt, and the delay before it
     since: SinceSnapshot | None = None  # the steps after the snapshot that the log starts from
@@ -367,15 +366,9 @@ class _Collected:
 
     # -- one record at a time ----------------------------------------------------------------------------
 
-    def single(self, single: SingleItemStep) -> None:
-        self.step(single.step())
-
     def step(self, step: Step) -> None:
         (self.inner if step.prefix else self.log.steps).append(step)
         self.done.update(step.prefix + outcome.path for outcome in step.outcomes)
-
-    def finished_item(self, item: FinishedItem) -> None:
-        self.finished.append(item)
 
     def withdrawn(self, withdrawn: Withdrawn) -> None:
         # only in memory: a store that encodes has dropped the entries
@@ -389,9 +382,6 @@ class _Collected:
         if known is None or known[0].epoch <= start.epoch:
             self.log.frames[start.prefix] = (start, [])
 
-    def retry(self, retry: Retry) -> None:
-        self.retries.append(retry)
-
     def question(self, question: Question) -> None:
         asked, known = self.log.asked, self.log.asked.get(question.path)
         if known is None or known.number < question.number:
@@ -401,12 +391,6 @@ class _Collected:
 
     def answer(self, answer: AnswerRecord) -> None:
         self.answers.setdefault(answer.path, {})[answer.number] = answer
-
-    def label(self, label: LabelRecord) -> None:
-        self.log.labels[label.label] = label.step
-
-    def failed_step(self, failed: FailedStep) -> None:
-        self.log.failed_steps.add(failed.number)
 
     def accepted(self, accepted: AcceptedChanges) -> None:
         log = self.log
@@ -419,20 +403,8 @@ class _Collected:
         if stops.n >= log.stop_records:
             log.stop_records, log.stops = stops.n + 1, stops.stops
 
-    def waiting(self, record: Any) -> None:
-        record.join(self.log)
-
-    def measured(self, measured: Measured) -> None:
-        self.log.measured.append(measured)
-
     def resumed(self, resumed: ResumeRecord) -> None:
         self.log.resumption = max(self.log.resumption, resumed.resumption)
-
-    def intent(self, intent: CallIntent) -> None:
-        """Ignore intents: the recorder looks them up."""
-
-    def call(self, call: RecordedCall) -> None:
-        self.log.calls.append(call)
 
     # -- all of them together ----------------------------------------------------------------------------
 
@@ -484,21 +456,21 @@ class _Collected:
 
 
 _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
-    SingleItemStep: _Collected.single,
+    SingleItemStep: lambda found, single: found.step(single.step()),
     Step: _Collected.step,
-    FinishedItem: _Collected.finished_item,
+    FinishedItem: lambda found, item: found.finished.append(item),
     Withdrawn: _Collected.withdrawn,
     Start: _Collected.start,
-    Retry: _Collected.retry,
+    Retry: lambda found, retry: found.retries.append(retry),
     Question: _Collected.question,
     AnswerRecord: _Collected.answer,
-    LabelRecord: _Collected.label,
-    FailedStep: _Collected.failed_step,
+    LabelRecord: lambda found, label: found.log.labels.update({label.label: label.step}),
+    FailedStep: lambda found, failed: found.log.failed_steps.add(failed.number),
     AcceptedChanges: _Collected.accepted,
     StopsRecord: _Collected.stops,
-    **dict.fromkeys((WaitRecord, WaitEnd, SignalRecord), _Collected.waiting),
-    Measured: _Collected.measured,
+    **dict.fromkeys((WaitRecord, WaitEnd, SignalRecord), lambda found, each: each.join(found.log)),
+    Measured: lambda found, measured: found.log.measured.append(measured),
     ResumeRecord: _Collected.resumed,
-    CallIntent: _Collected.intent,
-    RecordedCall: _Collected.call,
+    CallIntent: lambda found, intent: None,  # the recorder looks them up
+    RecordedCall: lambda found, call: found.log.calls.append(call),
 }

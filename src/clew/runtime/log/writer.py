@@ -120,17 +120,15 @@ class LogWriter:
         self._run_id = run_id
         self._fence = fence
         self._encoder = encoder
-        self.attached: dict[
-            Name, Sequence[Statement]
-        ] = {}  # executed in the transaction of the item's outcome
+        # executed in the transaction of the item's outcome
+        self.attached: dict[Name, Sequence[Statement]] = {}
         self._lock = Lock()
         self._durability = durability
         self._snapshot = snapshot
         self._snapshots = snapshots  # creates the snapshots that the store lacks
         self._since = since or SinceSnapshot()
-        self._finished = dict(
-            finished or {}
-        )  # numbers of the entries of finished items without a committed step
+        # numbers of the entries of finished items without a committed step
+        self._finished = dict(finished or {})
         self._asked = dict(asked or {})  # open questions, by path
         self._late: list[Work] = []
         if owes:

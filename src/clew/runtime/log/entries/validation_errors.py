@@ -72,9 +72,8 @@ def error_of_problems(stored: Mapping[str, Any], error_of: Callable[[Any], Excep
         )
         return made
 
-    found: Exception | None = safely(
-        build, None
-    )  # another version of pydantic may not know a type of problem
+    # another version of pydantic may not know a type of problem
+    found: Exception | None = safely(build, None)
     return found
 
 
