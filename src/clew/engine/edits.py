@@ -121,8 +121,8 @@ def _decision(
 def withdrawn_nodes(machine: Machine, after: WorkingState, outcomes: Sequence[Outcome]) -> dict[str, int]:
     """Return the nodes whose open items are withdrawn, each from a visit on.
 
-    `machine` stands before the step by hand, with prior work applied; `after` is the working state after the step, and
-    `outcomes` are those of the step.
+    `machine` is at the state before the step by hand, with prior work applied; `after` is the working state after the
+    step, and `outcomes` are those of the step.
     """
     root = machine.root
     before, program = root.working_state, root.program

@@ -355,7 +355,7 @@ class Frame:
         self.ended, self.busy = 0.0, 0.0
 
     def add_times(self, outcomes: Sequence[Outcome]) -> None:
-        """Add the time that a step of these outcomes took. What ran beside an earlier step counts once."""
+        """Add the time that a step of these outcomes took. Time that overlaps an earlier step counts once."""
         began = min(outcome.started for outcome in outcomes)
         ended = max(outcome.started + outcome.duration for outcome in outcomes)
         self.busy += max(0.0, ended - max(self.ended, began))
@@ -373,7 +373,9 @@ class Frame:
             open_step.drop()
 
     def stands(self) -> bool:
-        """Return whether the frame has ended, or cannot continue by itself: it asks, stands at a stop or has failed."""
+        """Return whether the frame has ended, or cannot continue by itself: it asks a question, is at a stop or has
+        failed.
+        """
         if self.state == "running":
             return all(open_step.is_drained() for open_step in self.startable_steps())
         return self.state != "planned"

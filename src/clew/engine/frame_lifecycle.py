@@ -108,7 +108,7 @@ def abandon(machine: Machine, item: Item, error: BaseException) -> None:
 
 
 def leave(machine: Machine, frame: Frame) -> None:
-    """End the item of a frame that has ended or stands, unless another of its frames can continue."""
+    """End the item of a frame that has ended or cannot continue, unless another of its frames can continue."""
     item = frame.owner
     assert item is not None
     inside = item.node.subgraph
@@ -126,7 +126,7 @@ def leave(machine: Machine, frame: Frame) -> None:
         check_drained(machine, item.frame)
         return
     del item.batch.frames[item.index]
-    # it ended with its last item; what it spent on waiting for a person is not of its duration
+    # it ended with its last item; the time it waited for an answer does not count
     busy = max(other.busy for other in frames)
     times = (max(other.ended for other in frames) - busy, busy)
     if is_failed:
@@ -267,9 +267,8 @@ def too_many_steps(machine: Machine, frame: Frame) -> None:
 
 
 def fail(frame: Frame, order: Order, step: int, failure: Failure) -> bool:
-    """Record a failure of the frame; no item of a step after `step` starts. Return False behind a stop, or a failure.
-
-    There it does not count.
+    """Record a failure of the frame; no item of a step after `step` starts. Return False if it does not count, because
+    a stop or a failure precedes it.
     """
     if step > frame.limit:
         return False

@@ -386,7 +386,7 @@ class Machine:
         duration: float = 0.0,
         failures: tuple[Failure, ...] = (),
     ) -> None:
-        """The frames of a subgraph item have ended well; `failures` are those that were rescued inside."""
+        """Report that the frames of a subgraph item have completed; `failures` are those that were rescued inside."""
         self.counters.executed += 1
         self._settle(item, value, started, duration, failures=failures)
 

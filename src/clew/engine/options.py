@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Status = Literal["queued", "running", "sleeping", "waiting", "paused", "completed", "failed", "cancelled"]
 MOVING = frozenset({"queued", "running", "sleeping"})
-"""The statuses of a run that continues without a caller: somebody executes it, or a worker will."""
+"""The statuses of a run that continues without a caller: a process executes it, or a worker will."""
 
 OPEN = MOVING | {"waiting", "paused"}
 """The statuses of a run that has not ended."""

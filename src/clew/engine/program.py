@@ -373,8 +373,8 @@ def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str
 
 
 def value_names(graph: Graph) -> set[str] | None:
-    """The names that values of a graph's state may have: those of its schema, or those that nodes read and write. None
-    if any name will do."""
+    """Return the names that values of a graph's state may have: those of its schema, or those that nodes read and
+    write. None if any name is allowed."""
     if graph.schema is not None:
         return set(graph.schema.fields)
     if any(node.reads_state for node in graph.nodes.values()):
@@ -390,7 +390,7 @@ _CONTEXTS = frozenset({"context", "contex", "cntx", "ctxt"})  # names that peopl
 
 
 def complaint(graph: Graph, given: frozenset[str]) -> str:
-    """What is wrong with giving exactly these names to a graph, or ""."""
+    """Return the problem with giving exactly these names to a graph, or ""."""
     known = value_names(graph)
     for name in sorted(given - known) if known is not None else ():
         what = "the graph has" if graph.schema is None else "the state schema declares"

@@ -2,14 +2,15 @@
 
 Nodes are named by path: ``tool``, or ``sub/tool`` inside a subgraph. Rules:
 
-- *Before*: no item of the step that contains the node starts. *After*: no item of a later step starts, so the run is
-  still when the step of the node is committed. Both set a limit on the frame (`Frame.limit`) when the node is
+- *Before*: no item of the step that contains the node starts. *After*: no item of a later step starts, so nothing
+  executes once the step of the node is committed. Both set a limit on the frame (`Frame.limit`) when the node is
   planned. Items of later steps that lookahead had started before that still finish; their results are provisional.
-- Only the frame that contains the node stands still. The rest of the run continues as far as it can without it.
+- Only the frame that contains the node pauses. The rest of the run continues as far as it can without it.
 - A stop comes before a failure in a later step, which the run would not have reached.
 - A stop is *passed* once for each frame: when a paused run is resumed, its frames continue past the step where they
-  stand. `Stops.passed` says how many steps each frame had then. Later steps stop again.
-- A run that was killed between the commit of a step and its status stands at that stop when it is resumed (`held`).
+  stopped. `Stops.passed` says how many steps each frame had then. Later steps stop again.
+- A run that was killed after it committed a step and before it stored its status is at that stop when it is resumed
+  (`held`).
 
 Stops do not affect the chain, so its digests do not cover them.
 """

@@ -4,8 +4,8 @@ pydantic describes types that contain a pydantic model; msgspec describes all ot
 TypedDicts and structs. A type that neither can describe becomes ``{}``, which accepts anything. Schemas do not affect
 what a graph does, so this module never raises.
 
-msgspec sorts the choices of a `Literal` and of an enum, and gives a `datetime` or `time` that needs no time zone no
-format. A form needs both, so these schemas have the choices as declared, and the formats ``date-time-local`` and
+msgspec sorts the choices of a `Literal` and of an enum, and gives no format to a `datetime` or `time` that needs no
+time zone. A form needs both, so these schemas have the choices as declared, and the formats ``date-time-local`` and
 ``time-local``.
 """
 

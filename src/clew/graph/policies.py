@@ -4,7 +4,7 @@ A policy is validated when it is created:
 
 - a timeout is greater than zero;
 - a retry policy allows at least one attempt, and ``max_delay >= base_delay >= 0``;
-- of a list of retry policies, the first one that is about an exception decides about its retry;
+- in a list of retry policies, the first one that covers an exception decides whether it is retried;
 - a node that requires idempotency needs no key function: by default the engine derives a key from run and path.
 
 The delay before attempt ``n + 1`` is ``min(base_delay * factor**n + jitter, max_delay)``. The caller passes the jitter,

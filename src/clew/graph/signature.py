@@ -8,7 +8,7 @@ Rules:
   These count as ``Any``. ``Param.hint`` holds their text, so that a graph can recognise its schema by name.
 - ``*args`` and ``**kwargs`` are rejected, because they name no values. Arguments fixed by a ``functools.partial`` are
   not inputs.
-- A method that is not bound to an object is rejected: no value is its ``self``.
+- A method that is not bound to an object is rejected: no value provides its ``self``.
 - Classes are rejected: a call could construct an instance or run a step, and the graph could not show which.
 """
 

@@ -60,7 +60,7 @@ def explanation(
         if isinstance(first, Question):
             return f"{first.path} asks {brief(first.question)}{more}; answer with engine.resume({run_id!r}, answer=...)"
         where = first.path or f"step {first.step}"
-        verb = "rerun" if confined else "resume"  # after confined failures the run went on, and has ended
+        verb = "rerun" if confined else "resume"  # after confined failures the run continued until its end
         return (
             f"{where} failed with {line_of(first.error)}{more}; fix it, then call engine.{verb}({run_id!r})"
         )

@@ -216,8 +216,9 @@ class Explainer:
     def explain(
         self, path: str, step_of_item: int | None = None
     ) -> tuple[int | None, Outcome | None, tuple[Reason, ...]] | None:
-        """Return the step of an item, its outcome and its reasons; without outcome if it has not run, and then with
-        the step that it is planned for, if that is given. None if no node is called so."""
+        """Return the step of an item, its outcome and its reasons, or None if no node has that name. An item that has
+        not run has no outcome; its step is the given planned one.
+        """
         known = self._items.get(path)
         if known is not None:
             step, outcome = known

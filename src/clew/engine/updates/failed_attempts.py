@@ -11,8 +11,9 @@ recognized. The number does not count as an attempt: the outcome has that of the
 during a rescue, the resumed run makes the last attempt again. An error of the rescue fails the item; the error of the
 node is its context.
 
-These errors are final: an ambiguous call needs a person, a value without an encoding stays one, and after a mutation a
-retry would see different inputs. A rescue also leaves alone cancellations and inputs whose class has changed.
+These errors are final: an ambiguous call needs a person, a value without an encoding will not get one, and after a
+mutation a retry would see different inputs. A rescue also leaves alone cancellations and inputs whose class has
+changed.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _add_context(error: BaseException, original: BaseException) -> None:
 
 
 def _policy_for(item: Item, error: BaseException) -> RetryPolicy | None:
-    """Return the first retry policy that is about an error; None, with a note, if `retryable` itself raises."""
+    """Return the first retry policy that covers an error; None, with a note, if `retryable` itself raises."""
     policies = item.node.policy.retry_policies
     if not policies or not isinstance(error, Exception) or issubclass(type(error), _FINAL):
         return None

@@ -156,7 +156,7 @@ def _strong_sets(nodes: Iterable[int], pairs: Sequence[Pair]) -> list[tuple[froz
 
 
 def selects_off_loop(gate: str, on: Iterable[str], off: Iterable[str], *, verb: str) -> str:
-    """What a warning says of a gate on a loop that selects targets on the loop and off it together."""
+    """Return the warning about a gate on a loop that selects a target on the loop together with one off it."""
     left, kept = (", ".join(map(repr, some)) for some in (off, on))
     return (
         f"{gate!r} {verb} {kept} on its loop together with {left} off it, which waits until the loop has ended: the "

@@ -178,7 +178,7 @@ def _inputs_are_not_misspelt(view: ValidationContext) -> None:
 
 
 def _state_readers_are_pointed_to(view: ValidationContext) -> None:
-    """A node that reads the whole state has no data links; without other links it would run before all writers."""
+    """Reject a node that reads the whole state and has no other links: it would run before all writers."""
     pointed_to = {link.target for link in view.links if link.kind != "data"}
     leads = {link.source for link in view.links if link.kind == "control"}
     for node in view.nodes.values():

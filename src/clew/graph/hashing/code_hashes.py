@@ -1,4 +1,4 @@
-"""Hashes of code: has what a function does changed?
+"""Hashes of code: they change when what a function does changes.
 
 The hash of a function covers
 
@@ -153,7 +153,7 @@ class _Hashing:
         self._package = OwnPackage(names)
 
     def _is_again(self, value: Any) -> bytes | None:
-        """Return the number of a value that was met before; note a new one."""
+        """Return the number of a value that was seen before; register a new one."""
         number = self._seen.get(id(value))
         if number is None:
             self._seen[id(value)] = len(self._seen)

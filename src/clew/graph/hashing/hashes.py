@@ -174,7 +174,7 @@ def field_hashes(schema: StateSchema | None) -> Mapping[str, str]:
 
 def _hash(schema: StateSchema, name: str) -> str:
     bare, metadata, rules = schema.rules(name)
-    # a reducer has a hash of its own
+    # a reducer has a separate hash
     kept = tuple(each for each in metadata if each is not schema.fields[name].reducer)
     annotation = Annotated[(bare, *kept)] if kept else bare
     return rules_hash(schema.cls, annotation, dict(rules), schema.fields[name].reducer is None)[:16]

@@ -1,7 +1,7 @@
 """Which modules are a function's own package: the code that its hash follows (``code_hashes``).
 
 - Modules with the same top-level package.
-- For a function of a top-level module or a script: the other modules in the same folder, such as ``prompts.py`` beside
+- For a function of a top-level module or a script: the other modules in the same folder, such as ``prompts.py`` next to
   ``flow.py``. A folder of installed libraries is not a package.
 - Everything in the same namespace: a notebook, code made by ``exec``.
 
