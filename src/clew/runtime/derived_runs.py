@@ -84,7 +84,7 @@ class DerivedRunOpener(RunOpener):
         values = replacements(self.graph, "rerun", parent, start, values)
         if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self.with_values(start, values, f"rerun of {parent!r}")
-            # the input of a turn is no change of values
+            # the input of a turn is not a change of values
             origin = None if is_turn(log.row.start) else log.row.parent
             session = self._from_state(
                 state, hold.run_id, origin, listener, rule, owner=hold.owner, stops=stops

@@ -70,7 +70,7 @@ class RunExecution:
         self._check = raiser(settings.check)
         self.live = live
         self.lease_renewer = lease_renewer  # of a worker, for all of its graphs
-        # who owns the outer run owns the child
+        # the owner of the outer run also owns the child
         if lease_renewer is None and store.encodes and opener.repository.child_of is None:
             owner = opener.repository.owner
             self.lease_renewer = LeaseRenewer(

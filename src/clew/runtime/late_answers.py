@@ -86,7 +86,7 @@ def _is_answered(opener: RunOpener, hold: Hold) -> bool:
 
 
 def _resumed(execution: AnswerReader, hold: Hold) -> Session | RunResult:
-    """Resume a run with its answers; return its result if another process does, or if none of them fits."""
+    """Resume a run with its answers; return its result if another process does, or if none of them is valid."""
     last = hold.session
     heard = () if last is None or last.listeners is None else last.listeners
     others = [each for each in heard if each not in execution.opener.listeners]

@@ -34,7 +34,7 @@ class Ownership:
         self.settings = settings
         self.repository = repository
         self._unreleased: dict[str, tuple[int, str]] = {}  # run id -> process id and token
-        self._releasing = Lock()  # held by whoever claims a run with a remembered token
+        self._releasing = Lock()  # held while a run is claimed with a remembered token
 
     def name_for(self, run_id: str) -> str:
         """Return the token for a claim: a new one, or the one with which this process still owns the run."""

@@ -1,4 +1,4 @@
-"""What `ctx.run` returns in an async node: an awaitable that says which line forgot to await it.
+"""What `ctx.run` returns in an async node: an awaitable whose error names the line that did not await it.
 
 It is a full coroutine, so ``asyncio.gather`` and ``create_task`` accept it. Using it like the result of the child
 raises an error that names the line. If the node returns without having awaited it, the child did not run, which is an

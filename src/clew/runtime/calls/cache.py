@@ -12,7 +12,7 @@ Rules:
 - A damaged result, a result of a class that has changed, and a store that fails count as a miss: the function is
   called, with a `GraphWarning`. If the store stays unavailable, writing the run's own log raises the error.
 - Large results are blobs. The log of the run refers to the same blobs.
-- The key is computed before the function is called. On an event loop, the store is used elsewhere (`on_loop`).
+- The key is computed before the function is called. On an event loop, threads wait for the store (`on_loop`).
 """
 
 from __future__ import annotations

@@ -107,10 +107,12 @@ class RunContext:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        # also of a short one, so that a retry with another time has the same
+        # a short sleep is numbered too, so that later positions do not depend on durations
         position = self._scope().next_wait()
         if self._host.has_slept(self._item, self.attempt, position):
-            seconds = 0.0  # a node that sleeps until a time computes another number when it starts over
+            seconds = (
+                0.0  # a node that sleeps until a given time computes another duration when it starts over
+            )
         if is_long(checked_seconds(seconds, "sleep")):
             return self._watched(self._wait(WaitRequest("sleep", position, seconds=seconds)), "sleep")  # type: ignore[no-any-return]
         return self._watched(self._host.sleep(self._item, self.attempt, seconds), "sleep")  # type: ignore[no-any-return]

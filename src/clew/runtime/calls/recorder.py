@@ -377,7 +377,7 @@ class Recorder:
     def _put(
         self, call: _PendingCall, response: Any, error: BaseException | None, *, awaited: bool = False
     ) -> bool:
-        """Have a recording written, and say whether there is one."""
+        """Write a recording; return whether one was written."""
         session, item, history = self._session, call.item, call.history
         if not call.name.startswith(OWN):
             reach("after-call")

@@ -35,7 +35,7 @@ class WaitRequest(msgspec.Struct, frozen=True):
     position: str
     name: str = ""
     seconds: float | None = None
-    default: Any = NOTHING  # the answer, if nobody answers the question in time
+    default: Any = NOTHING  # the answer to a question that gets none in time
 
     @property
     def wanted(self) -> tuple[WaitReason, str, float | None]:

@@ -292,7 +292,7 @@ class ChildRun:
         if item.node.mode in ("async", "async_generator"):
             from asyncio import CancelledError
 
-            return CancelledError()  # asyncio reports other exceptions of a task that nobody awaits
+            return CancelledError()  # asyncio reports other exceptions of a task that is never awaited
         return Host.leave(session, item, self._attempt)
 
     # -- opening -----------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ class ChildRun:
         return {path: answer[0] for path, answer in found.items() if answer}
 
     def _answer(self, asked: Question) -> tuple[str, tuple[Any, ...]]:
-        """Return the position of a question in the outer run, and its answer there, if it has one that fits."""
+        """Return the position of a question in the outer run, and its answer there, if it has a valid one."""
         given = self._session.machine.answers(self._item, f"{self._about}/{asked.path}")
         position = asked.position
         for number in count(1):

@@ -182,7 +182,7 @@ class AsyncioDriver:
         outbox, writer, often = machine.outbox, session.writer, session.writer.often
         sync = machine.root.program.sync_functions
         if session.observed is not None and session.observed.surrounds:
-            often = 1  # their records end the steps for those who surround them
+            often = 1  # observers that surround calls end a step at its record
         began, flushed = 0.0, monotonic()
         try:
             func, args, sizes = next(fast_steps)

@@ -107,7 +107,7 @@ class BlockingDriver:
         fast_steps = steps(machine, epoch)
         outbox, often, write = machine.outbox, session.writer.often, session.writer.write
         if session.observed is not None and session.observed.surrounds:
-            often = 1  # their records end the steps for those who surround them
+            often = 1  # observers that surround calls end a step at its record
         is_direct = often == 1 and session.observed is None
         began, flushed = 0.0, monotonic()
         try:

@@ -133,7 +133,7 @@ class ChildSessions:
             await self._gone(earlier)
 
     async def _gone(self, attempts: list[Attempt]) -> None:
-        """Wait until the children of attempts have ended, with patience."""
+        """Wait until the children of attempts have ended, at most `_PATIENCE` seconds."""
         import asyncio
 
         loop, until = asyncio.get_running_loop(), time.monotonic() + _PATIENCE

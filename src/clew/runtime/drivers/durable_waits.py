@@ -323,12 +323,12 @@ class DurableWaits:
             self._set_timer(item)
 
     def _look(self) -> None:
-        """Look whether a signal came early. On an event loop that must not wait, a thread looks soon."""
+        """Check whether a signal arrived early. On an event loop, which must not wait, a thread checks soon."""
         from clew.runtime.drivers.inbox import collect
 
         session = self._session
         if session.outer is None and session.off_loop is None:
-            with suppress(ClewError):  # of the store: a thread looks again soon
+            with suppress(ClewError):  # of the store: a thread tries again soon
                 collect(session, session.runs)
                 self.read_mail()
 
@@ -342,7 +342,7 @@ class DurableWaits:
         session.at(clock.monotonic() + max(left, 0.0), timer)
 
     def expire(self, timer: Timer) -> None:
-        """Wake an item whose time has come; wait on if it has not."""
+        """Wake an item whose time has come; otherwise set its timer again."""
         item = timer.item
         assert item is not None
         waits, clock = self._waiting.get(item, ()), self._session.clock
@@ -427,7 +427,7 @@ class DurableWaits:
         return due is not None and not is_long(due - session.clock.time())
 
     def _goes_on(self) -> bool:
-        """Return whether a timer is more than the end of a question: these do not keep a run from stopping."""
+        """Return whether a timer keeps the run from stopping; the timeout of a question does not."""
         return any(timer.kind != "wait" or self.is_asleep(timer.item) for _, _, timer in self._session.timers)
 
     def is_asleep(self, item: Item | None) -> bool:

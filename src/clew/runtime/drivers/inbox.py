@@ -47,7 +47,7 @@ def unpacked(store: Store, message: Message) -> Any:
 
 
 def wake_here(store: Store, run_id: str) -> None:
-    """Let a session of this process look at its inbox now."""
+    """Make a session of this process read its inbox now."""
     session = WAITING.get((id(store), run_id))
     if session is not None and session.wake_driver is not None:
         collect(session, session.runs)
@@ -162,7 +162,7 @@ def unread_signals(store: Store, messages: Sequence[Message]) -> list[SignalReco
 
 
 def look_at_all(sessions: Sequence[Session], store: Store) -> None:
-    """Receive the messages to runs that execute here. A failure of the store is tried again at the next look."""
+    """Receive the messages to runs that execute here. After a failure of the store, the next call tries again."""
     with suppress(ClewError):
         addressed = set(store.addressed([session.run_id for session in sessions]))
         for session in sessions:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from _thread import LockType
 
 LOOK = 1.0
-"""Seconds between two looks at the inboxes of the runs that execute here."""
+"""Seconds between two reads of the inboxes of the runs that execute here."""
 
 
 class LeaseRenewer:

@@ -223,7 +223,7 @@ class Session(StoppingHost):
         return super().leave(item, attempt)
 
     def lost_body(self, item: Item, attempt: int) -> None:
-        """Take back what an attempt began in a process that is gone; it starts over in another one."""
+        """Undo what an attempt began in a process that has ended; it starts over in another one."""
         self._statements.pop((item, attempt), None)
         if self._recorder is not None:
             self._recorder.lose(item, attempt)
@@ -377,7 +377,7 @@ class Session(StoppingHost):
         if self.lost is not None:
             raise self.lost
         if self.outer is not None:
-            self.outer.before_call()  # who owns the outer run owns its children
+            self.outer.before_call()  # the owner of the outer run also owns its children
         if self.is_overdue:
             assert self.renew is not None
             try:

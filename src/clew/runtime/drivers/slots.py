@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """A child that has a slot, or waits for one. Numbers say who came first."""
+    """A child that has a slot, or waits for one. Numbers give the order of arrival."""
 
     def __init__(self, attempt: Attempt, number: int, wake: Callable[[], Any]) -> None:
         self.attempt = attempt

@@ -116,7 +116,7 @@ class Observed:
         self._each(lambda each: each.attach())
 
     def detach(self) -> None:
-        """Surround the driver no longer."""
+        """Stop surrounding the driver."""
         self._each(lambda each: each.detach())
 
     def end(self, status: str, error: BaseException | None) -> None:
@@ -170,7 +170,7 @@ def observed_run(session: Session) -> ObservedRun:
 
 
 def leave_take(session: Session, observed: Observed) -> None:
-    """Let observers follow the take no longer; `session.result` is its result, if it has one."""
+    """Stop observers from following the take; `session.result` is its result, if it has one."""
     result = session.result
     observed.detach()
     status = "released" if result is None or session.is_drained else result.status

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from clew.state.input_types import Values
 
 _GRACE = 5.0  # seconds
-_CLOSING = 0.01  # seconds between two looks at runs that end
+_CLOSING = 0.01  # seconds between two checks of runs that are ending
 _ANY = ""  # stands for the only open question
 
 
@@ -281,7 +281,7 @@ class BackgroundRuns:
                     return read_result(self._opener, job.run_id) if isinstance(found, bool) else found
                 opened = resume(unless_cancelled=True)  # it was released in the meantime
         except Exception as error:
-            if len(given) > 1:  # one of them is wrong: take them one by one
+            if len(given) > 1:  # one of them is invalid: take them one by one
                 with self._lock:
                     job.answers[:0] = given[1:]
                 return self._resumed(hold, job, given[:1])
@@ -310,7 +310,7 @@ class BackgroundRuns:
             if is_patient:
                 first = partial(_opened_by, job, opening)
             else:
-                opened = opening()  # a run that exists, or is owned, is no job yet
+                opened = opening()  # a run that exists, or is owned, is not a job yet
                 if isinstance(opened, Session):
                     hold.session = opened
                 first = partial(job.opened, opened)

@@ -7,7 +7,7 @@ that continues gets their latest value if it differs.
 
 Two parts make a cursor exact in more cases. Events of the items of a stored step come before the event of the step;
 `items` counts those that were delivered. Events that are not stored are numbered by the process of the run; `seq` is
-such a number, and `source` names who counted.
+such a number, and `source` names the process that counted.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from clew.runtime.messages import answer_run, is_unread, refusal_of_sent, send_a
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 
-_PAUSE = 0.1  # seconds between two looks at an answer that was sent
+_PAUSE = 0.1  # seconds between two checks of an answer that was sent
 
 
 class GivenAnswer:

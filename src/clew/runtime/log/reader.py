@@ -93,7 +93,7 @@ _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 _OF_RUN = (RESUME, ACCEPTED, STOPS, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
 _OF_RUN_OR_STEP = names_of(STEP, *_OF_RUN)
-_NO_RECORDS = names_of(SNAPSHOT, PUBLISHED)  # entries that tell nothing about the run
+_NO_RECORDS = names_of(SNAPSHOT, PUBLISHED)  # entries that say nothing about the run
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 

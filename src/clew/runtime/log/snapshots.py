@@ -103,7 +103,7 @@ class SinceSnapshot:
     nodes: int = 0  # that ran for the first time, in all steps of which this is known
 
     def add(self, size: int, steps: int = 1, nodes: int = 0) -> bool:
-        """Count steps; return whether a snapshot may be due. `is_worth` knows, given the snapshot."""
+        """Count steps; return whether a snapshot may be due. `is_worth` decides, given the snapshot."""
         self.steps = count = self.steps + steps
         self.size = size = self.size + size
         self.nodes += nodes

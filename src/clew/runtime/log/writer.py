@@ -1,9 +1,10 @@
 """The log writer: writes the records of a session to the store with the configured durability.
 
-``sync``   each step is durable before the next one can be observed. ``async``  a background writer appends in order,
-with a bounded delay. Before a call to the outside world everything is written, so no call depends on a step that could
-be lost. This includes the run itself, which may have been created without waiting for the disk (`owes`). ``exit``
-everything is written at the end in one append, followed by the snapshots that were due on the way.
+- ``sync``: each step is durable before the next one can be observed.
+- ``async``: a background writer appends in order, with a bounded delay. Before a call to the outside world everything
+  is written, so no call depends on a step that could be lost. This includes the run itself, which may have been created
+  without waiting for the disk (`owes`).
+- ``exit``: everything is written at the end in one append, followed by the snapshots that were due on the way.
 
 The writer adds a snapshot of the whole state when the steps since the last one outweigh it (`SinceSnapshot`). So
 loading a state reads a bounded multiple of its size, and at most about a thousand steps if it is small.

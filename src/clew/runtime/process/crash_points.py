@@ -36,7 +36,7 @@ POINTS: Final = (
 """All points, in the order in which a run reaches them."""
 
 is_watched = False
-"""Whether `reach` does anything. A step asks this first: two calls of `reach` are a hundredth of it."""
+"""Whether `reach` does anything. A step tests this first, because two calls of `reach` take a hundredth of its time."""
 
 _on_reach: Callable[[str], None] | None = None
 

@@ -231,7 +231,7 @@ class Attempt:
         return dumps((answers, slept)) if answers or slept else b""
 
     def lost(self) -> None:
-        """Take back what the body of a lost worker began."""
+        """Undo what the body of a lost worker began."""
         self._times.queue((self._item, self._attempt))
         self._session.lost_body(self._item, self._attempt)
 

@@ -147,7 +147,7 @@ class Desk:
             call.set_exception(error)
 
     def lose(self, call: RemoteCall, token: str, why: str) -> None:
-        """Take the loss of a task: submit its call again when nothing is served for it any more."""
+        """Handle the loss of a task: submit its call again when nothing is served for it any more."""
         with self._lock:
             found = self._grants.lose(call.grant, token)
             if found == "ignored":

@@ -17,7 +17,7 @@ from clew.errors import DefinitionError, DriverUnreachableError, NodeError
 from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.runtime.remote.attempts import Attempt, QueueTimes
 from clew.runtime.remote.desk import Desk, RemoteCall
-from clew.runtime.remote.inputs import LargeInputs, Shelf
+from clew.runtime.remote.inputs import InputStore, LargeInputs
 from clew.runtime.remote.pickling import Dumps
 
 TaskEnd = Literal["over", "lost", "lost-input", "broken", "unreachable"]
@@ -26,7 +26,7 @@ TaskEnd = Literal["over", "lost", "lost-input", "broken", "unreachable"]
 Done = Callable[[TaskEnd, str], None]
 
 
-class Backend(Shelf, Protocol):
+class Backend(InputStore, Protocol):
     """A cluster, as an executor uses it."""
 
     dumps: Dumps
@@ -39,7 +39,7 @@ class Backend(Shelf, Protocol):
         """Start a task; call `done` when it has ended. Nodes of children must not wait for the nodes that wait."""
 
     def ended(self, handle: Any) -> None:
-        """Take that the body of a task has ended."""
+        """Handle the end of the body of a task."""
 
     def cancel(self, handle: Any, *, is_running: bool) -> None:
         """Drop a task that waits, or end one that runs."""
@@ -109,7 +109,7 @@ class RemoteExecutor(Executor):
             self.finished(call)
 
     def _ended(self, call: RemoteCall, token: str, how: TaskEnd, why: str) -> None:
-        """Take what the cluster says about the end of a task."""
+        """Handle the report of the cluster that a task has ended."""
         if call.grant.token != token or call.grant.state == "over":
             return
         if how == "over":

@@ -72,7 +72,7 @@ class Grants(Generic[LinkT]):
         return True
 
     def lose(self, call: GrantedCall[LinkT], token: str) -> Loss:
-        """Take the loss of the task with this token: replace the token, or end the call."""
+        """Handle the loss of the task with this token: replace the token, or end the call."""
         if call.state == "over" or call.token != token:
             return "ignored"
         call.losses += 1

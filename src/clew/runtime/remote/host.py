@@ -173,7 +173,7 @@ class WorkerHost(Host):
         return self.value_of(*await asyncio.wrap_future(future), scope)
 
     def packed(self, parts: Any, method: str) -> bytes:
-        """Return the parts of a request as they cross."""
+        """Return the parts of a request as they are sent."""
         try:
             return self.dumps(parts)
         except Exception as error:

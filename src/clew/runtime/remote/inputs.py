@@ -32,7 +32,7 @@ def is_small(value: Any) -> bool:
     return type(value) in _SMALL or (type(value) in (str, bytes) and len(value) < LARGE // 4)
 
 
-class Shelf(Protocol):
+class InputStore(Protocol):
     """Where a cluster keeps large inputs."""
 
     def put(self, blob: bytes) -> Any:
@@ -60,8 +60,8 @@ class LargeInput:
 class LargeInputs:
     """The large inputs of one executor."""
 
-    def __init__(self, shelf: Shelf, dumps: Dumps) -> None:
-        self._shelf = shelf
+    def __init__(self, store: InputStore, dumps: Dumps) -> None:
+        self._store = store
         self._dumps = dumps
         self._lock = RLock()
         self._by_identity: dict[int, LargeInput] = {}
@@ -94,12 +94,12 @@ class LargeInputs:
 
     def _put(self, blob: bytes) -> Any:
         self.puts += 1
-        return self._shelf.put(blob)
+        return self._store.put(blob)
 
     def handle(self, found: LargeInput) -> Any:
         """Return the handle of an input in use; put the input again if it was lost."""
         with self._lock:
-            if found.handle is None or self._shelf.is_lost(found.handle):
+            if found.handle is None or self._store.is_lost(found.handle):
                 found.handle = self._put(self._dumps(found.value))
             return found.handle
 
@@ -127,5 +127,5 @@ class LargeInputs:
         self._by_digest.pop(found.digest, None)
         self._by_identity.pop(id(found.value), None)
         if found.handle is not None:
-            self._shelf.drop(found.handle)
+            self._store.drop(found.handle)
         found.handle = None

@@ -132,7 +132,7 @@ class _TLS(io.RawIOBase):
             self._sock.sendall(self._outgoing.read())
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -79,7 +79,7 @@ _hashes: WeakKeyDictionary[Any, CodeHash] = WeakKeyDictionary()
 
 
 def reference(func: Any, *, is_cluster: bool) -> FunctionRef | None:
-    """Return a function by reference; None if it has to cross by value."""
+    """Return a function by reference; None if it has to be sent by value."""
     path = path_of(func)
     if path is None or (is_cluster and path[0] in _MAIN):
         return None
@@ -181,7 +181,7 @@ plain_dumps = pickling(pickle.Pickler, is_cluster=False)
 
 
 def pack_raised(error: BaseException, dumps: Dumps) -> tuple[How, bytes]:
-    """Return what crosses for an exception that ends a body, a recorded call or a request."""
+    """Return what is sent for an exception that ends a body, a recorded call or a request."""
     if isinstance(error, Asking):
         parts = (
             type(error) is Waiting,
@@ -196,7 +196,7 @@ def pack_raised(error: BaseException, dumps: Dumps) -> tuple[How, bytes]:
 
 
 def unpack_raised(how: str, data: bytes) -> BaseException:
-    """Return the exception that crossed."""
+    """Return the exception that was sent."""
     found: Any = loads(data)
     if how == "error":
         error: BaseException = found

@@ -143,7 +143,7 @@ class ProcessBackend:
         self._desk.add(link)
 
     def _ready(self, link: WorkerLink) -> None:
-        """Take a process that waits for a task."""
+        """Handle a process that is ready for a task."""
         with self._lock:
             worker = self._workers[link]
             task, worker.task, worker.has_started = worker.task, None, True
@@ -157,12 +157,12 @@ class ProcessBackend:
             task.done("over", "")
 
     def _gone(self, link: WorkerLink) -> None:
-        """Take the end of a process."""
+        """Handle the end of a process."""
         with self._lock:
             worker = self._workers[link]
             if worker in self._idle:
                 self._idle.remove(worker)
-        code = _end(worker.process)  # without its link it is of no use
+        code = _end(worker.process)  # it is useless without its link
         failed: list[_Task] = []
         with self._lock:
             del self._workers[link]

@@ -138,7 +138,7 @@ class RayBackend:
         return ref
 
     def ended(self, handle: Any) -> None:
-        """Ask Ray no more for a task that has ended by its frame."""
+        """Stop asking Ray about a task whose end its frame has reported."""
         with self._changed:
             self._open.pop(handle, None)
 
@@ -212,7 +212,7 @@ class RayBackend:
         return self._ray.put(blob)
 
     def drop(self, handle: Any) -> None:
-        """Do nothing: Ray drops what nothing refers to."""
+        """Do nothing: Ray drops objects without references."""
 
     def is_lost(self, handle: Any) -> bool:
         """Return False: Ray says so when a task needs the input."""
@@ -233,7 +233,7 @@ def _is_ray_client() -> bool:
 
 
 def _tls_context(protocol: Any) -> ssl.SSLContext | None:
-    """Return the TLS of the cluster, as Ray's own environment variables configure it; None without."""
+    """Return the TLS of the cluster, as Ray's own environment variables configure it; None without TLS."""
     if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return None
     names = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")

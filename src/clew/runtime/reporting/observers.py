@@ -46,14 +46,14 @@ class CallObserver:
         """End the call, or the part of it that returned an awaitable."""
 
     def respond(self, response: Any) -> None:
-        """Take the response, before the exit. It may be an awaitable."""
+        """Receive the response, before the exit. It may be an awaitable."""
 
 
 NO_OBSERVER = CallObserver()
 
 
 class WorkerObserver:
-    """What surrounds a call in another process. It is pickled, entered there, and its report crosses back."""
+    """What surrounds a call in another process. It is pickled, entered there, and its report is sent back."""
 
     def __enter__(self) -> WorkerObserver:
         return self
@@ -76,10 +76,10 @@ class RunObserver:
     """Whether it can surround the fast path, which has no items: `call_plain`. Otherwise it turns the fast path off."""
 
     def write(self, records: Sequence[Any]) -> None:
-        """Take records of the session: steps, finished items, retries, questions, failed attempts."""
+        """Receive records of the session: steps, finished items, retries, questions, failed attempts."""
 
     def store(self, operation: str, seconds: float) -> None:
-        """Take the duration of an operation of the store."""
+        """Receive the duration of an operation of the store."""
 
     def call_item(self, call: Callable[..., Any], item: Item, attempt: int | None) -> Any:
         """Call a node: return ``call(item, attempt)``, which is an awaitable for an async node. From any thread."""
@@ -98,7 +98,7 @@ class RunObserver:
         return None
 
     def take_reports(self, item: Item | None, reports: list[Any]) -> None:
-        """Take the reports of a node in another process, or of a recorded call, whose observer is entered here."""
+        """Receive the reports of a node in another process, or of a recorded call, whose observer is entered here."""
 
     def serve_elsewhere(self, item: Item) -> AbstractContextManager[Any]:
         """Return what surrounds work that is done here for a node in another process: its calls, and its children."""
@@ -115,7 +115,7 @@ class RunObserver:
         """End what `attach` began."""
 
     def end(self, status: str, error: BaseException | None) -> None:
-        """Take the end of the take: the status of the run, or "released" if another process continues it."""
+        """Receive the end of the take: the status of the run, or "released" if another process continues it."""
 
 
 class Observer:
@@ -126,13 +126,13 @@ class Observer:
         return None
 
     def submit(self, run: ObservedRun) -> None:
-        """Take a run that was put into a queue, where that happened."""
+        """Receive a run that was put into a queue, where that happened."""
 
     def store(self, operation: str, seconds: float) -> None:
-        """Take the duration of an operation of the store that belongs to no run."""
+        """Receive the duration of an operation of the store that belongs to no run."""
 
     def renew(self, is_renewed: bool) -> None:
-        """Take the outcome of a lease renewal."""
+        """Receive the outcome of a lease renewal."""
 
 
 Followers = Sequence[Listener | Observer]

@@ -146,7 +146,7 @@ class ReplayHost(Host):
         return self._end_of(item, attempt, request)
 
     def has_slept(self, item: Item, attempt: int, position: str) -> bool:
-        """Return whether the recorded run has slept here, so that any number of seconds is fine."""
+        """Return whether the recorded run has slept here, so that any number of seconds is valid."""
         return any(wait.reason == "sleep" for wait in self._waits.get((item.path, position), ()))
 
     def _waited(self, item: Item, attempt: int, request: WaitRequest) -> Any:
@@ -176,7 +176,7 @@ class ReplayHost(Host):
         return (self._alater if is_async else self._child)(item, attempt, scope, graph, given, key)
 
     async def _alater(self, item: Item, attempt: int, scope: Scope, graph: Graph, *request: Any) -> RunResult:
-        """Call `_child`. A child that had not ended when its node did is waited for in vain, as it was."""
+        """Call `_child`. If the child had not ended when its node did, wait for it as long as the node did."""
         place = item.path + about(scope.place)
         is_asked = any(path.startswith(f"{place}/") for path in self._asked)
         if not is_asked and self._recordings.recorded(item, attempt, scope) is None:

@@ -151,7 +151,7 @@ class ThreadOpener(DerivedRunOpener):
             except Exception:  # the head has failed now: the turn continues from its last state
                 pass
             return self._status(thread, head, resume, is_live, drop)
-        if status == "sleeping" and not drop:  # it goes on by itself
+        if status == "sleeping" and not drop:  # it continues by itself
             raise _busy(thread, head)
         if status in _OPEN and not drop:
             what, more = ("waits for an answer", ", answer=...") if status == "waiting" else ("is paused", "")

@@ -58,7 +58,7 @@ _ELSEWHERE = {
 }
 """Options of other methods that people give to `run`."""
 
-_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two looks at a run of another caller
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # seconds between two checks of a run of another caller
 
 
 class TurnCall(msgspec.Struct):

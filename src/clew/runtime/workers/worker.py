@@ -61,7 +61,7 @@ from clew.stores import PatientStore, QueueListener, Store, TakenRun, WakingStor
 _ALONE = 3  # from this try on, a run is executed alone
 _FIRST_PAUSE = 0.05  # seconds before the second look at an empty queue; each further pause is twice as long
 _IDLE_FROM = 0.1  # seconds of a pause from which on a worker is woken for the next run
-_EXPIRY = 2.0  # seconds between two looks for dead owners
+_EXPIRY = 2.0  # seconds between two searches for dead owners
 _UNWINDING = 2.0  # seconds in which async nodes unwind after the grace time
 _MOST_TROUBLES = 20
 

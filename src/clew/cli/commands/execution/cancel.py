@@ -14,7 +14,7 @@ from clew.stores import RunRow, Store
 from clew.stores.queue import FINAL
 
 _ASKED = "asked to end"
-_LOOK = 0.1  # seconds between two looks at a run
+_LOOK = 0.1  # seconds between two checks of a run
 _OPEN = ("queued", "running", "sleeping", "waiting", "paused")
 
 

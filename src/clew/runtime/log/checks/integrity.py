@@ -210,7 +210,9 @@ def missing_recordings(
 
 
 def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
-    """Yield the missing numbers of a kind without gaps; at most `_MOST`, because a damaged number can be huge."""
+    """Yield the missing numbers of a kind that is numbered without gaps; at most `_MOST`, because a damaged number can
+    be huge.
+    """
     first = KINDS[kind].first if kind in KINDS else None  # `check_entry` reports an unknown kind
     if first is not None:
         known = set(numbers)

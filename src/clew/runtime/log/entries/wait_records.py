@@ -18,7 +18,7 @@ WaitReason = Literal["sleep", "signal", "question", "retry"]
 """What a wait is for: a time, a signal, a person until a time, or (of a child) the next attempt of an item."""
 
 Ending = Literal["over", "signal", "late", "left"]
-"""How a wait ended: its time came, a signal came, none came in time, or the node went on without it."""
+"""How a wait ended: its time came, a signal came, none came in time, or the node continued without it."""
 
 
 class WaitRecord(msgspec.Struct, frozen=True):
