@@ -38,10 +38,10 @@ FORBIDDEN = {  # pattern: what to write instead
     r"\btold\b": "reported, message",
     r"\b(put|take|taken|takes) back\b": "restore, roll back",
     r"\bunbroken\b|\bsound\b": "uninterrupted; valid, intact",
+    r"\bbeside\b": "next to, in addition to",
+    r"(?<!\")\b([Ss]omebody|[Nn]obody|[Ww]hoever)\b": "the caller, the process, the user",
 }
 SUSPECT = (
-    r"\b([Ss]omebody|[Nn]obody|[Ww]hoever)\b",
-    r"\bbeside\b",
     r"\b(is|are) (there|kept)\b",
     r"\bof (its|their|one's) own\b",
     r"\bmeet(s)?\b",

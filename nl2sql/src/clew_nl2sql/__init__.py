@@ -12,7 +12,7 @@ The layers, lowest first::
     errors, access, schemas    data that nodes exchange: typed errors, users and grants, requests, responses
     planner                    translates a question about one source to SQL, by rules
     sql                        the guard: checks every proposed query before a database receives it
-    query_worker               executes queries within limits, in a process of its own
+    query_worker               executes queries within limits, in a separate process
     sources, artifacts         read-only databases; results as verified Parquet files
     decompose, aggregate       split a question into parts; combine the results
     template_synthesizer, models                write the answer; use language models

@@ -99,7 +99,7 @@ class _Lookup:
         self.exhausted = False
 
     def find(self, literal: Literal) -> bool:
-        """Look a literal up in every open column, the likeliest first; return whether a row holds it."""
+        """Look up a literal in every open column, the likeliest first; return whether a row holds it."""
         for folded in (False, True):
             for table, conditions in self._places(literal):
                 row = self._ask(table, [_folded(c) if folded else c for c in conditions], 1)

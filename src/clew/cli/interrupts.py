@@ -1,7 +1,7 @@
 """Ctrl-C that Python discards is delivered again.
 
 Python raises ``KeyboardInterrupt`` wherever the main thread is. In a finalizer or the callback of a weak reference
-(imports have many), nobody can catch it: Python prints it and goes on, and the person has to press Ctrl-C again. The
+(imports have many), no code can catch it: Python prints it and continues, and the user has to press Ctrl-C again. The
 command delivers it a moment later instead, when the callback has ended.
 """
 

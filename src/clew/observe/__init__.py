@@ -26,7 +26,7 @@ _LATER = {
 }
 
 
-if not _typing.TYPE_CHECKING:  # each needs packages of its own
+if not _typing.TYPE_CHECKING:  # each needs additional packages
 
     def __getattr__(name: str) -> _typing.Any:
         from importlib import import_module

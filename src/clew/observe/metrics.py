@@ -121,7 +121,7 @@ class Metrics(Observer):
             return
         if self._made.watched is not None:
             raise DefinitionError(
-                f"this registry already reports {self._made.watched!r}; give {store!r} a registry of its own: "
+                f"this registry already reports {self._made.watched!r}; give {store!r} its own registry: "
                 f"Metrics(CollectorRegistry())"
             )
         self._made.watched = store

@@ -1,4 +1,4 @@
-"""The metrics of a store: its queues and its workers, read when somebody asks for them.
+"""The metrics of a store: its queues and its workers, read on request.
 
 A store that does not answer is a metric too: ``clew_store_up`` is 0, and the others are left out. Who asks more often
 than once a second gets the same numbers again. A queue that is empty is reported with zeros if a living worker takes

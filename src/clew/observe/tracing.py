@@ -5,7 +5,7 @@ Each run is a trace, with spans run → step → item → recorded call. Rules:
 - **Ids.** The ids of the trace and of the run's first span follow from the id and the creation time of the run
   (``clew.observe.trace_ids``). So all processes that execute a run add to one trace, and nothing about it is stored.
 - **Takes.** Each take is one span. That of the first take is the span of the run. Those of later takes, after a wait, a
-  failure or a crash, are its children. The span of a take that was killed is missing; its parts that ended are there.
+  failure or a crash, are its children. The span of a killed take is missing; those of its finished parts exist.
 - **The caller.** The caller's span and the run are linked in both directions, because a run can outlive its caller. A
   run that is put into a queue is linked from the span that submits it. With ``join=True``, a run is a part of the
   caller's trace instead.

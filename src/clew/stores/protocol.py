@@ -208,10 +208,10 @@ class QueueListener(Protocol):
     """Wakes one worker when a run becomes ready."""
 
     def be_idle(self, is_idle: bool) -> None:
-        """Say whether the worker waits for runs; only then it is woken."""
+        """Set whether the worker waits for runs; only then it is woken."""
 
     def close(self) -> None:
-        """Wake it no more."""
+        """Stop waking it."""
 
 
 @runtime_checkable
@@ -225,7 +225,7 @@ class WakingStore(Protocol):
 
 @runtime_checkable
 class PatientStore(Protocol):
-    """A store that waits if its server is away. A worker that is stopped does not wait longer than its grace time."""
+    """A store that waits for an unavailable server. A stopped worker does not wait longer than its grace time."""
 
     def wait_at_most(self, seconds: float | None) -> None:
         """Let all calls wait no longer than this for the server from now on; None: as long as usual."""

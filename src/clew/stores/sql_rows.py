@@ -205,7 +205,7 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
         is_named = type(kind) is str and type(path) is str and type(n) is int
         try:
             fits = is_named and checksum(run_id, kind, path, n, body, digest) == crc
-        except TypeError:  # it is no content
+        except TypeError:  # it is not bytes
             fits = False
         if not fits:
             raise StoreCorruptError(damaged_entry(run_id, kind, path, n))

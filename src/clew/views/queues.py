@@ -1,4 +1,4 @@
-"""Queues and workers: what waits, who executes what, what nobody serves, and how many runs ended when.
+"""Queues and workers: what waits, which worker executes what, what no worker serves, and how many runs ended when.
 
 A run keeps the name of its queue when it ends, so each queue has a curve of finished runs, and the store one of all. It
 counts the runs of the window, and those that began up to a day before it.

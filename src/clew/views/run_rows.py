@@ -69,7 +69,7 @@ class RowReader:
     def took(self, row: RunRow, now: float) -> float | None:
         """Return the seconds from the creation to the last change, or until now for a run that executes.
 
-        None for a run that has not begun, and for one that is lost: nobody has written down when it ended.
+        None for a run that has not begun, and for one whose process was lost: its end was not recorded.
         """
         status = self.status(row)
         if status in ("queued", "lost"):

@@ -1,6 +1,6 @@
 """What the page does to the values of a dependency graph: pull, set, invalidate.
 
-All three load the code of the graph, so they are commands in a process of their own, and only for the graph that the
+All three load the code of the graph, so they are commands in a separate process, and only for the graph that the
 user has named with ``clew serve --values MODULE:GRAPH``. Otherwise the answer has the command to type.
 """
 

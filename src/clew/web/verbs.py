@@ -1,6 +1,7 @@
 """What the page does to runs: the functions of the command line, without user code in the server.
 
-- An answer is a message to the run. Whoever owns it, or takes it from a queue, converts the answer to its type.
+- An answer is a message to the run. The process that owns the run, or takes it from a queue, converts the answer to its
+  type.
 - Resume, and a fork without new values, put a run into a queue: the graph without code, from the stored description, is
   enough for that.
 - Rerun, replay and a fork with values need the code: they are given to a process that the server starts, if it was

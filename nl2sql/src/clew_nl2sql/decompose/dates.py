@@ -147,7 +147,7 @@ def in_birth_dates(text: str, today: date, column: str) -> str:
 
     def born(found: re.Match[str], kind: str) -> str:
         ages = [int(group) for group in found.groups() if group is not None]
-        # Somebody of age N was born after the day N + 1 years ago, and not after the day N years ago.
+        # A person of age N was born after the day N + 1 years ago, and not after the day N years ago.
         after, until = _years_before(today, ages[-1] + 1), _years_before(today, ages[0])
         if kind == "older":
             return f"with {column} until {_years_before(today, ages[0] + 1).isoformat()}"

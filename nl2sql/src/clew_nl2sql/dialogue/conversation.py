@@ -25,14 +25,14 @@ class Conversation:
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
         """Answer a question, or one that continues the last. `Answer.question` is the complete question.
 
-        A question that continues nothing is asked as it is; it is not answered for everybody.
+        A question that continues nothing is asked unchanged; "of them" never stands for all rows.
         """
         complete = resolved(question, self._last, self._catalogs())
         answer = self._pipeline.ask(complete or question, user=self._user, source=self._source, **options)
         if answer.status in ("answered", "partial"):
             self._last = answer.question
         elif complete == question:
-            self._last = None  # "of them" means this question, and nobody knows who they are
+            self._last = None  # a later "of them" would mean this question, which has no answer
         if complete in (None, question):
             return answer
         return msgspec.structs.replace(answer, text=f"Read as: {complete}\n{answer.text}")

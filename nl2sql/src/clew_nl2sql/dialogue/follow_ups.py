@@ -1,7 +1,7 @@
 """Resolve a question that continues the one before it: "And in Paris?", "How many of them are female?".
 
-The result is a complete question, which is asked like any other, so nothing is ever answered for everybody that was
-asked about some. There are two kinds:
+The result is a complete question, which is asked like any other, so a question about some rows is never answered for
+all rows. There are two kinds:
 
 - *Another value or time.* "And in Paris?" replaces the value of the same column ("in Lyon"), or the time if it is a
   time. If the question has none, it is added.

@@ -27,7 +27,7 @@ Record = Callable[..., Any]
 
 LONGEST_WAIT = 30.0  # seconds; the limit for a delay that a server requests
 LARGEST_REPLY = 1_000_000  # bytes
-# What an endpoint that does not know a form complains about.
+# Words in the error of an endpoint that does not know a form.
 _ABOUT_FORM = re.compile(
     rb"response_format|json_schema|json_object|json schema|tool|structured|grammar", re.I
 )

@@ -4,7 +4,7 @@ A protocol builds the body of a request and finds the reply in a response. A *fo
 JSON schema, as any JSON object, or as text. Nothing is sent that was not given: some servers refuse a temperature,
 others a limit of tokens.
 
-`ValueError` describes a response that may be better the next time, `ModelRefusedError` one that will not.
+`ValueError` describes a response that a retry may improve, `ModelRefusedError` one that it will not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decide between independent proposals by their rows.
 
 Proposals that the guard or the database refuses do not count. If all others have the same rows, the first of them is
-the plan. If they differ, nobody knows which is right: the plan abstains, with one candidate for each result, and a
+the plan. If they differ, it is unknown which is right: the plan abstains, with one candidate for each result, and a
 person who is present is asked. If none is left, the plan stays, and its error is handled like that of any plan.
 """
 

@@ -4,7 +4,7 @@ Writes `choice_response`. It runs if a person is present (`ask_back`), or if a p
 Each reading has passed the guard, and was executed by the database for its first row. Readings with equal rows are one.
 
 The choice decides: its query is the plan, and a failure of it is not retried with another one. If a person chooses
-none, the question ends as if nobody had been asked.
+none, the question ends as if the person had not been asked.
 """
 
 from __future__ import annotations

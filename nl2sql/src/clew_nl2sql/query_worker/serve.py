@@ -30,7 +30,7 @@ def serve(folder: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the reply
     os.environ["SQLITE_TMPDIR"] = os.environ["TMPDIR"] = folder
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a driver prints is no reply
+    os.dup2(2, 1)  # the output of a driver is not a reply
     try:
         while True:
             request = receive(sys.stdin.buffer)

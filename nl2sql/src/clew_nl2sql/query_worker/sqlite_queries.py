@@ -50,7 +50,7 @@ def _problem(error: sqlite3.Error) -> QueryProblem:
 
 
 def opened(address: str) -> sqlite3.Connection:
-    """Return a connection to a file, by its URI; raise an error if it is no database."""
+    """Return a connection to a file, by its URI; raise an error if it is not a database."""
     connection = sqlite3.connect(f"{address}?mode=ro", uri=True)
     try:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")

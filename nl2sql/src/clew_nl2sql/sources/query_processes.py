@@ -2,8 +2,8 @@
 
 A database library executes a query inside the process that calls it, and nothing there can stop a single call of
 `replace` that takes minutes, or give back its memory. So queries are executed by `clew_nl2sql.query_worker`, in
-processes of their own. Idle processes are kept for the next query. A process that has exceeded a limit is killed, with
-its folder of temporary files, and a new one takes its place.
+separate processes. Idle processes are kept for the next query. A process that has exceeded a limit is killed, with its
+folder of temporary files, and a new one takes its place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def executed(request: QueryRequest) -> QueryReply:
     _busy.add(process)
     try:
         reply = process.ask(request)
-    except BaseException:  # an interrupt too: the reply would be taken for the next query's
+    except BaseException:  # an interrupt too: the reply would be read as that of the next query
         process.kill()
         raise
     finally:

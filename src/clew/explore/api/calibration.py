@@ -87,7 +87,7 @@ class Calibration:
         self.result = CalibrationResult()
 
     def run(self) -> CalibrationResult:
-        """Calibrate, and leave the world where the last calls brought it."""
+        """Calibrate, and leave the world in the state after the last calls."""
         self._find_seeds()
         self._sign_in()
         done: set[Call] = set()

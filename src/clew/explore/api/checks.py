@@ -42,7 +42,7 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
     rolls_back: bool = True  # there are systems in which a write must show
     own_names: frozenset[str] = frozenset()
     other_names: frozenset[str] = frozenset()
-    owned: bool = True  # what the service stores says whose the resource is
+    owned: bool = True  # what the service stores shows who owns the resource
 
     @property
     def accepted(self) -> bool:

@@ -3,7 +3,7 @@
 Only a running service can be late. An application in this process is awaited to its end. Nothing tells that a service
 has finished, so the systems are observed again after an accepted write, for a limited time:
 
-- A write that shows nothing is observed until it shows. A write that should show (it deletes something that is there)
+- A write that shows nothing is observed until it shows. A write that should show (it deletes something that exists)
   gets the longest time, because its absence is a violation.
 - The first write of an operation is observed a little longer than it takes to show. That finds background tasks. An
   operation that once showed in two steps is later observed until both have come.
@@ -29,8 +29,8 @@ PAUSES = (0.02, 0.1, 0.5, 1.5)  # seconds between reads
 FIRST = 0.1  # seconds for which the first write of an operation is observed
 UNSHOWN = 0.5  # for a write that does not show, or not as a whole
 CERTAIN = 2.0  # for a write that should show
-TURNS = 3  # that an operation waits in vain for so long
-SHORT = 0.02  # from then on
+TURNS = 3  # how often an operation may wait that long without success
+SHORT = 0.02  # after that
 DELAYS = 4  # times the longest delay that was seen
 SCRIPT_PAUSE = 0.3  # seconds that a script waits
 
@@ -86,7 +86,7 @@ class LateWrites:
         return now
 
     def _patience(self, operation: str, should_show: bool) -> float:
-        """Return the seconds after which a write is expected no longer."""
+        """Return the seconds after which a write is no longer expected."""
         known = DELAYS * self.seen.get(operation, Lateness()).seconds
         if self._in_vain[operation, should_show] >= TURNS:
             return max(known, SHORT)

@@ -1,7 +1,7 @@
 """Runs the migrations of a service before it is explored.
 
 The folder of the command decides which tool it is: `manage.py` is Django's, `alembic.ini` or a table `tool.alembic` in
-`pyproject.toml` is Alembic's. The tool runs in a process of its own, with this interpreter, as a person would run it.
+`pyproject.toml` is Alembic's. The tool runs in a separate process, with this interpreter, as a person would run it.
 Migrations are not part of the exploration: they stay when it ends.
 """
 

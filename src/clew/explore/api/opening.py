@@ -93,7 +93,7 @@ def _open(address: str, allow_remote: bool) -> Any:
 
 
 def hosts_of(address: str) -> list[str]:
-    """Return the hosts of a database address; a folder of Unix sockets is no host."""
+    """Return the hosts of a database address; a folder of Unix sockets is not a host."""
     if "://" in address:
         parts = urlsplit(address)
         found = [parts.hostname or "", *parse_qs(parts.query).get("host", ())]

@@ -1,9 +1,9 @@
-"""Whether a resource belongs to the actor that created it, or to everybody.
+"""Whether a resource belongs to the actor that created it, or is shared.
 
-Another actor that changes a resource breaks a rule only if the resource is somebody's. What the service stores says so:
-a column differs when another actor creates the same resource, and does not differ when the same actor creates it again.
-The service says so too, if it does not let another actor create the resource at that place. A resource without such
-evidence is shared, like the books of a library.
+If another actor changes a resource, it breaks a rule only if the resource belongs to one actor. What the service stores
+shows that: a column differs when another actor creates the same resource, and does not differ when the same actor
+creates it again. The service shows it too, if it does not let another actor create the resource at that place. A
+resource without such evidence is shared, like the books of a library.
 """
 
 from __future__ import annotations

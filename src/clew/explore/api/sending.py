@@ -110,7 +110,7 @@ class Sender:
         self.calls: dict[str, Call] = {}  # that were offered, by name
         self.identities: list[str] = []  # reads that answer who the actor is
         self.owned: dict[str, bool] = {}  # by the operation that creates a resource
-        self.shared: set[str] = set()  # operations that change resources of everybody
+        self.shared: set[str] = set()  # operations that change shared resources
         self.last: tuple[Call, HttpRequest, HttpResponse] | None = None
 
     # -- actions ------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Sender:
         return found
 
     def _should_show(self, call: Call, operation: Operation, made: Made) -> bool:
-        """Return whether a call deletes something that is there."""
+        """Return whether a call deletes something that exists."""
         if operation.method != "delete" or call.role != "main" or call.last is None:
             return False
         resource = self.table.resource(call.last, made)
@@ -202,7 +202,7 @@ class Sender:
         )
 
     def _is_owned(self, world: World, call: Call) -> bool:
-        """Return whether what the service stores says whose a resource is; without evidence it is shared."""
+        """Return whether what the service stores shows who owns a resource; without evidence it is shared."""
         last = call.last
         resource = None if last is None else self.table.resource(last, world.context.get(MADE) or {})
         if last is None or resource is None:
@@ -420,7 +420,7 @@ class Sender:
         return found + self._answered_as_others() if response.status < ACCEPTED else found
 
     def _answered_as_others(self) -> list[Finding]:
-        """Ask for each actor that has signed in who it is, until one is answered as another: a login changes nobody."""
+        """Ask who each signed-in actor is, until one is answered as another: a login must not change other actors."""
         for actor in self.authentication.actors:
             known = self.session.credentials(actor.name) or self._stateless.get(actor.name)
             for name in self.identities if known is not None else ():
@@ -435,6 +435,6 @@ class Sender:
         return []
 
     def tells_who(self, call: Call, response: HttpResponse) -> bool:
-        """Return whether a read answered who the actor is, be it wrongly."""
+        """Return whether a read answered who the actor is, even incorrectly."""
         known = frozenset().union(*self._names.values())
         return not call.args and call.actor is not None and bool(checks.names_in(response) & known)

@@ -4,7 +4,7 @@ A call that the service always rejects gets fewer turns than one that leads some
 decides (`calls`): what may find a CRITICAL violation, what can lead to a state, probes, what refers to nothing.
 
 The states of a call take turns by the call that led to them, and older states come before newer ones, so paths stay
-short. A read is so tried early after each kind of write, and not only in the states that were found first.
+short. So a read is tried early after each kind of write, and not only in the states that were found first.
 
 Some calls do not wait for their turn in the first state that a call leads to:
 
@@ -15,7 +15,7 @@ Some calls do not wait for their turn in the first state that a call leads to:
 - others about the same resource, the call itself included: what two calls do to one resource depends on their order.
   They get every second turn, so that a resource with many operations does not delay everything else.
 
-The order depends on the calls and their responses alone. A slow machine tries fewer of them, but not others.
+The order depends on the calls and their responses alone. A slow machine tries fewer of them, in the same order.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The children of a simulated process: `ctx.run` in a checked graph.
 
-A child is a run of its own on the simulated disk, opened and resumed by the code that an engine uses. It is driven to
+A child is a separate run on the simulated disk, opened and resumed by the code that an engine uses. It is driven to
 its end inside the choice that executes its node, as its `ChildSchedule` says. So every crash point and every operation
 of the store inside a child is a point of that choice.
 """

@@ -103,9 +103,7 @@ class RunLog(msgspec.Struct):
             InputError: If the state schema rejects an answer.
         """
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
-        open_questions = (
-            "; ".join(f"{path}: {brief(asked[path].question)}" for path in sorted(asked)) or "none"
-        )
+        listed = "; ".join(f"{path}: {brief(asked[path].question)}" for path in sorted(asked)) or "none"
         if single and (len(asked) != 1 or answers):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):
                 raise RunStateError(
@@ -122,23 +120,21 @@ class RunLog(msgspec.Struct):
             if answers:
                 raise RunStateError(
                     f"run {run!r}: answer= and answers= were both given; give answer= for a single question, or "
-                    f"answers={{path: ...}} for all; open questions: {open_questions}"
+                    f"answers={{path: ...}} for all; open questions: {listed}"
                 )
             raise RunStateError(
-                f"run {run!r} asks several questions ({open_questions}); answer with "
+                f"run {run!r} asks several questions ({listed}); answer with "
                 f"engine.resume({run!r}, answers={{path: ...}})"
             )
         given = {next(iter(asked)): single["answer"]} if single else dict(answers)
         for path in given:
             if path not in asked:
-                raise RunStateError(
-                    f"run {run!r} has no question at {path!r}; open questions: {open_questions}"
-                )
+                raise RunStateError(f"run {run!r} has no question at {path!r}; open questions: {listed}")
             given[path] = checked_answer(graph, asked[path], given[path], is_json=is_json)
         # otherwise its process died right after the answer, or it also waits for something else
         if self.row.status == "waiting" and asked and not given and not has_open_waits(self):
             raise RunStateError(
-                f"run {run!r} waits for an answer ({open_questions}); answer with "
+                f"run {run!r} waits for an answer ({listed}); answer with "
                 f"engine.resume({run!r}, {'answer=...' if len(asked) == 1 else 'answers={path: ...}'})"
             )
         return given

@@ -1,6 +1,6 @@
 """Values as trees for people: JSON trees in which arrays, frames and large bytes are a short text.
 
-A `ShortForm` replaces a value that nobody reads as JSON: ``ndarray float64 (1000, 3)``, ``DataFrame 500×4``. With
+A `ShortForm` replaces a value that is unreadable as JSON: ``ndarray float64 (1000, 3)``, ``DataFrame 500×4``. With
 `identified`, it ends with the first digits of the SHA-256 of the content, so different values have different texts.
 """
 

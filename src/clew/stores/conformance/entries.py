@@ -358,7 +358,7 @@ def the_end_of_a_log_is_read_at_once(place: StoreHarness) -> None:
     expect(end.entries, [steps[-1]], "the last step, completely")
     counts = {("call", "a#0"): 1, ("retry", ""): 1, ("snapshot", ""): 2, ("step", "a#0/"): 1}
     expect(dict(end.counts), counts, "the counts")
-    expect(dict(store.log_end("r", (), most=1, counts=False).counts), {}, "counts that nobody asked for")
+    expect(dict(store.log_end("r", (), most=1, counts=False).counts), {}, "counts that were not requested")
 
     store.send("r", "m1", "signal", b"one")
     store.send("r", "m2", "signal", b"two")

@@ -176,7 +176,7 @@ def one_lease_is_for_all_runs_of_an_owner(place: StoreHarness) -> None:
     for n in range(3):
         known = store.owner(f"r{n}")
         expect(known and (known.name, known.is_alive), ("other" if n == 0 else "me", n == 0), "the owner")
-    store.append("r1", [an_entry(1)], fences[1])  # nobody has claimed it
+    store.append("r1", [an_entry(1)], fences[1])  # it was never claimed
     other.claim("r1", "other", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("r1", [an_entry(2)], fences[1])
@@ -276,7 +276,7 @@ def a_child_belongs_to_the_owner_of_the_outermost_run(place: StoreHarness) -> No
     other = place.open()
     other.claim("r", "other", lease=LEASE)
     _expect_owner(store.owner("d"), "other", 1.0, LEASE)
-    store.append("c", [an_entry(3)], second)  # nobody has claimed the child
+    store.append("c", [an_entry(3)], second)  # the child was never claimed
     other.claim("c", "other", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("c", [an_entry(4)], second)

@@ -61,7 +61,7 @@ def fence(store: MemoryStore, run_id: str) -> int:
     with store._lock:
         run = store._runs.get(run_id)
         if run is None:
-            return 0  # whoever uses it raises that it does not exist
+            return 0  # the next operation raises that it does not exist
         if run.owner and run.row.child_of is None and (left := _expires_in(store, run.owner)) > 0:
             raise RunOwnedError(owned(run_id, run.owner, left))
         return int(run.fence)

@@ -181,7 +181,7 @@ def is_running(pid: int) -> bool:
 
 
 def _long_silent(store: PostgresStore, owners: Collection[str]) -> set[str]:
-    """Return those of the owners on other machines whose locks stay away for a while."""
+    """Return those of the owners on other machines that do not take their locks again for a while."""
     left = set(owners)
     until = time.monotonic() + _GRACE
     while left and time.monotonic() < until:

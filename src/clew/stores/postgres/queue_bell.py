@@ -56,7 +56,7 @@ class QueueBell:
         if now - self._rung < _INTERVAL:
             return
         self._rung = now
-        with suppress(ClewError):  # what the worker shall take is stored
+        with suppress(ClewError):  # the run is stored in any case
             self._link.fetch("idle workers", _WAKE, (IDLE, self.key, self.channel))
 
     def listen(self, wake: Callable[[], None]) -> BellListener | None:
@@ -78,7 +78,7 @@ class BellListener:
         self._thread.start()
 
     def be_idle(self, is_idle: bool) -> None:
-        """Say whether the worker is idle. It is woken once when others can know that."""
+        """Set whether the worker is idle. It is woken once when other processes can see that."""
         if is_idle != self._is_idle:
             self._is_idle = is_idle
             self._poke()

@@ -446,7 +446,7 @@ def _having(parsed: ParsedQuestion, amount: Amount, flat: list[str], cues: tuple
     if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
     if parsed.word(amount.end) in UNITS:
-        return []  # "more than 60 kg" is no number of rows
+        return []  # "more than 60 kg" is not a number of rows
     made = []
     value = amount.values if amount.op == "between" else amount.values[0]
     for number, rank in near_mentions(parsed, amount.end, 2):

@@ -1,11 +1,12 @@
-"""Questions with several readings, of which the best query is only one. They are never answered, but asked back.
+"""Questions with several readings, of which the best query is only one. They are never answered; the user is asked
+which reading is meant.
 
 - "Which flats cost less than 600?" is not about the costs of repairs that the question does not name.
 - "Which trainers are not boxers?": those without a specialty may count or not.
 - "Who has a birthday today?" is about any year.
 - "Which client has the highest budget?" may mean one project or all of them.
 - "Who paid the most?" and "the biggest order" may mean a sum or a number of rows.
-- "More than 5 tons" is no number of kilograms.
+- "More than 5 tons" is not a number of kilograms.
 - "How many people?" means a table of people.
 - The date of a driver's shipments is the date of one of many, and so is a flat with the most rooms, if many have five.
 - "The biggest order" is not the one with the highest key, and "owner 12" is not one with a cat of 12 kg.
@@ -192,7 +193,7 @@ def _divides_by_unit(parsed: ParsedQuestion) -> bool:
 
 
 def _counts_no_people(parsed: ParsedQuestion, query: Query) -> bool:
-    """Return whether "how many people" counts rows that are no people, while another table has people."""
+    """Return whether "how many people" counts rows that are not people, while another table has people."""
     if any(item.agg == "sum" for item in query.select):
         return False
     if parsed.low[:2] != ["how", "many"] or parsed.word(2) not in ("people", "persons", "individuals"):

@@ -1,4 +1,4 @@
-"""Queries that show or count something else than the question asks for. They are not candidates.
+"""Queries that show or count something other than what the question asks for. They are not candidates.
 
 - "Which trainers never gave a class?" asks for trainers by name, not by key.
 - "Which members have the last name Jones?" asks for the first and the last name.

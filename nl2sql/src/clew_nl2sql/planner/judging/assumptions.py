@@ -1,6 +1,6 @@
 """Say what the planner assumed: values that the query spells differently from the question, and unnamed schemas.
 
-Such an answer may be complete, but its first line says what was read as what.
+Such an answer may be complete, but its first line states the assumption.
 """
 
 from __future__ import annotations

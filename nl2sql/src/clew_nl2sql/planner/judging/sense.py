@@ -25,7 +25,7 @@ _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 
 
 def makes_sense(query: Query, schema: SchemaIndex) -> bool:
-    """Return whether somebody could ask for a query."""
+    """Return whether a question could ask for a query."""
     items = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
     return not (
         any(_adds_up_keys(item, schema) for item in items)

@@ -125,7 +125,8 @@ def _tells_no_time(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 
 def _spans_no_days(parsed: ParsedQuestion) -> bool:
-    """Return whether the question has a period that became no days: "in the last 0 weeks", "the last 9999 years".
+    """Return whether the question has a period that could not be turned into days: "in the last 0 weeks", "the last
+    9999 years".
 
     "The last 3 years" without a preposition may be rows, if a table or a column has that name.
     """
@@ -171,8 +172,8 @@ def _exists(day: re.Match[str]) -> bool:
 def _names_nobody(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether a "who" would be answered with a date, an amount or a number."""
     columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
-    nobody = [c.kind in ("date", "number", "boolean") for c in columns]
-    return parsed.word(0) == "who" and bool(nobody) and all(nobody)
+    impersonal = [c.kind in ("date", "number", "boolean") for c in columns]
+    return parsed.word(0) == "who" and bool(impersonal) and all(impersonal)
 
 
 def _forgets_rank(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -203,7 +204,7 @@ def _adds_nothing_up(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 
 def _names_no_schema(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """Return whether several schemas have the table, and the question says none of them."""
+    """Return whether several schemas have the table, and the question names none of them."""
     schema = parsed.schema
     return any(
         schema.tables[t].schema

@@ -171,7 +171,7 @@ def _mention(tokens: list[Token], start: int, end: int, holders: tuple[ValueMatc
 
 
 def flag_words(column: SchemaColumn, schema: SchemaIndex) -> tuple[str, ...]:
-    """Return the words that state a flag; none if the column is no flag."""
+    """Return the words that state a flag; none if the column is not a flag."""
     values = {str(value).strip().lower() for value in column.source.values}
     pair = any(values and values <= pair for pair in _PAIRS)
     if column.is_key or column.is_ref or (column.kind != "boolean" and not pair):

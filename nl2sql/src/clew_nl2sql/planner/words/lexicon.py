@@ -33,7 +33,7 @@ FILLER = STOP | word_set("""
     associated related correspond corresponds make made
 """)
 
-# Units of a measure: a number before one of them is no number of rows.
+# Units of a measure: a number before one of them is not a number of rows.
 UNITS = word_set("""
     kg g gram grams kilogram kilograms ton tons tonne tonnes pound pounds lb lbs km m cm mm meter meters metre metres
     kilometer kilometers kilometre kilometres mile miles foot feet inch inches dollar dollars euro euros usd eur gbp

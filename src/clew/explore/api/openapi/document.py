@@ -1,7 +1,7 @@
 """The OpenAPI document as operations: methods, paths, parameters, bodies, responses and security.
 
 Versions 3.0 and 3.1 are read. References are resolved when they are used, so schemas may be recursive. A part that is
-not understood is left out: a missing operation is reported, a wrong one is not invented.
+not understood is left out. An operation that is left out is reported; nothing is guessed.
 """
 
 from __future__ import annotations

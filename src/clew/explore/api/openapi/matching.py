@@ -1,6 +1,6 @@
 """Whether a response matches its JSON schema.
 
-Only keywords that are understood are checked, so a mismatch that is reported is one. What a schema says about requests
+Only keywords that are understood are checked, so every reported mismatch is real. What a schema says about requests
 does not count here: write-only properties are not required.
 """
 

@@ -2,7 +2,7 @@
 
 A script has every request of the path: logins, calls and follow-ups. Ids and tokens that an earlier response gave out
 are taken from that response again, so the script works on another database. Credentials that a user gave are taken
-from variables (`CLEW_LOGIN_1`), so that nobody finds them in a script. A violation that only the database shows
+from variables (`CLEW_LOGIN_1`), so that no script contains them. A violation that only the database shows
 (a rejected request that was written) uses the fixture `rows`, which returns what the database holds; a shell script
 uses the command in the variable `ROWS`, which prints it.
 
@@ -160,7 +160,7 @@ def _pauses_after(found: Reproduction, number: int) -> bool:
 
 
 def _wrong_names(found: Reproduction) -> list[str]:
-    """Return the names as which an actor was answered that is somebody else."""
+    """Return the names of another user with which an actor was answered."""
     return sorted(names_in(found.requests[_shown(found)].response))
 
 

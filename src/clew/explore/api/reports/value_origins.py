@@ -113,7 +113,7 @@ class References:
         return found
 
     def find_named(self, name: str, value: Any) -> Origin | None:
-        """Return where the value of a property comes from; a number that is no id is equal to one by chance."""
+        """Return where the value of a property comes from; a number that is not an id equals one only by chance."""
         if isinstance(value, bool) or not isinstance(value, str | int):
             return None
         given = self._given.get(str(value))
@@ -173,7 +173,7 @@ def _takes_password(name: str) -> bool:
 
 
 def is_id(name: str) -> bool:
-    """Return whether a number of this name may be an id; another number is equal to one by chance."""
+    """Return whether a number of this name may be an id; any other number equals one only by chance."""
     return name.lower().rstrip("s").endswith(("id", "pk"))
 
 

@@ -133,7 +133,7 @@ class MemoryRepository(RunRepository):
         **_: Any,
     ) -> None:
         if self.keeps:
-            given: Any = {"release": release} if fence else {}  # without a fence, nobody has claimed it
+            given: Any = {"release": release} if fence else {}  # without a fence, it was never claimed
             error = tuple(failures) or None
             self._store.update(run_id, status=status, updated=now, error=error, fence=fence, due=due, **given)
 
