@@ -21,7 +21,7 @@ uvicorn = pytest.importorskip("uvicorn")
 
 from clew import SQLiteStore  # noqa: E402
 from clew.web.server import create_app  # noqa: E402
-from tests.browser.filled import fill, fill_values_and_check  # noqa: E402
+from tests.browser.filled import fill, fill_answer, fill_values_and_check  # noqa: E402
 
 FLAGS = (
     "--no-sandbox",
@@ -136,6 +136,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over a store with one run of each kind."""
     path = tmp_path_factory.mktemp("page") / "clew.db"
     store = SQLiteStore(path)
+    fill_answer(store)
     fill(store)
     store.close()
     fill_values_and_check(path)

@@ -45,6 +45,12 @@ def fill(store: Store, *, files: int = 40, steps: int = 60) -> None:
     support.run({"ticket": "kettle", "messages": []}, run_id="ticket-8841", attributes={"tenant": "acme"})
 
 
+def fill_answer(store: Store) -> None:
+    """Add a run that asked two databases."""
+    asked = {"user_query": "Which city buys most, and how long do its parcels take?"}
+    engine_of(store, flows.question, "question").run(asked, run_id="question-12")
+
+
 EVENTS = [{"id": "e1", "kind": "photo"}, {"id": "e2", "kind": "note"}, {"id": "e3", "kind": "photo"}]
 
 

@@ -420,3 +420,33 @@ def hand_out(text: str, ctx: Context) -> int:
 
 
 nested = Graph([checking.as_node(name="check"), hand_out], name="nested")
+
+# -- the answer of a question across databases, as the application leaves it ------------------------------------------
+
+
+@node(output=("subgraph_outputs", "aggregator_response"))
+def ask_sources(user_query: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    asked = {
+        "shop": "SELECT city, SUM(total) AS sales FROM orders GROUP BY city",
+        "post": "SELECT city, AVG(days) AS days FROM parcels GROUP BY city",
+    }
+    outputs = {
+        name: {
+            "sub_query": {"datasource_id": name},
+            "sql_draft": sql,
+            "artifact": {"row_count": 2, "content_hash": "9f2c61d0"},
+            "status": "done",
+        }
+        for name, sql in asked.items()
+    }
+    rows = [["Bergen", 1290, 2.5], ['Oslo, "the capital"', 880, None]]
+    table = {"columns": ["city", "sales", "days"], "rows": rows, "notes": ["joined by city"], "sql": ""}
+    return outputs, table
+
+
+@node(output="answer_synthesizer_response")
+def say(aggregator_response: dict[str, Any]) -> dict[str, Any]:
+    return {"answer": f"{len(aggregator_response['rows'])} cities.", "partial": False}
+
+
+question = Graph([ask_sources, say], name="nl2sql")

@@ -122,6 +122,25 @@ def test_a_long_list_is_loaded_in_pages_and_keeps_few_rows(served: Served, open_
         assert rows(page) <= 200
 
 
+def test_a_page_of_the_list_fits_after_a_look_at_what_is_new(served: Served, open_page: Open) -> None:
+    page = open_page(f"{served.url}/questions")
+    streams: list[Any] = []
+    pages: list[Any] = []
+    # After a new stream, the page looks at the newest runs again.
+    page.route("**/api/events*", lambda route: streams.append(route))
+    page.route("**/api/runs?*after=*", lambda route: pages.append(route))
+    page.get_by_role("link", name="Runs").first.click()
+    page.locator("[data-row]").first.wait_for()
+    page.evaluate("document.getElementById('main').scrollTop = 1e6")
+    while not (pages and streams):
+        page.wait_for_timeout(10)
+    with page.expect_response("**/api/runs?*"):
+        streams[-1].continue_()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    pages[0].continue_()
+    page.wait_for_function("() => document.querySelector('.rows').offsetHeight > 150 * 34")
+
+
 def first_list(page: Any, url: str) -> float:
     """Open the list; return the CPU time of the page's main thread until it is there, in ms."""
     session = page.context.new_cdp_session(page)

@@ -129,17 +129,23 @@ def test_the_page_survives_a_killed_server(tmp_path: Path, open_page: Open) -> N
         page = open_page(f"{server.url}/runs", expect=LOST)
         page.locator("[data-clew-run=before]").wait_for()
         page.wait_for_selector("[data-clew-live=live]")
+        page.evaluate("() => import('/static/screens/run.js')")  # as the list does when the browser is idle
         server.kill()
         page.wait_for_selector("[data-clew-live=lost]")
         page.get_by_text("connection lost, as of").wait_for()
         page.locator("[data-clew-run=before]").wait_for()  # what was loaded stays
         page.locator("[data-clew-run=before] a").click()
+        page.get_by_text("the server does not answer").wait_for()
+        server.start()
+        page.locator("h1[data-clew-run=before]").wait_for()  # by itself
+        server.kill()
+        page.wait_for_selector("[data-clew-live=lost]")
+        page.get_by_role("link", name="Checks").first.click()
         page.get_by_text("this part of the page could not be loaded").wait_for()
         letter.run({"text": "meanwhile"}, run_id="meanwhile")
         server.start()
-        page.wait_for_selector("[data-clew-live=live]")
-        page.locator("h1[data-clew-run=before]").wait_for()  # by itself
-        page.go_back()
+        page.get_by_role("heading", name="No checks in this store").wait_for()  # by itself
+        page.get_by_role("link", name="Runs", exact=True).first.click()
         page.locator("[data-clew-run=meanwhile]").wait_for()
         page.context.close()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -40,14 +41,14 @@ def test_two_runs_are_swapped_changed_and_copied(served: Served, open_page: Open
     page.wait_for_url("**/compare?a=walk-77-short&b=walk-77")
     page.get_by_role("button", name="Change…").last.click()
     page.get_by_role("dialog").get_by_label("Search runs").fill("invoice-2199")
-    page.get_by_role("dialog").get_by_role("button", name="invoice-2199").click()
+    page.get_by_role("dialog").get_by_role("option", name="invoice-2199").click()
     page.wait_for_url("**b=invoice-2199")
     page.locator(".sidesbar").get_by_text("invoice-2199").wait_for()
     page.goto(f"{served.url}/compare")
     page.get_by_role("button", name="Choose two runs").click()
     for name in ("letter-331", "letter-332"):
         page.get_by_role("dialog").get_by_label("Search runs").fill(name)
-        page.get_by_role("dialog").get_by_role("button", name=name).click()
+        page.get_by_role("dialog").get_by_role("option", name=name).click()
     page.wait_for_url("**/compare?a=letter-331&b=letter-332")
 
 
@@ -64,6 +65,13 @@ def test_a_check_is_run_again_saved_and_reported(served: Served, open_page: Open
     assert "charged once" in json.dumps(document)
     page.get_by_role("button", name="On the path").click()
     page.get_by_text("charged once is violated here.").wait_for()
+
+
+def test_an_answer_is_saved_as_csv(served: Served, open_page: Open, tmp_path: Path) -> None:
+    page = open_page(f"{served.url}/runs/question-12")
+    table = saved(page, page.get_by_role("button", name="Export CSV").click, tmp_path)
+    rows = [["city", "sales", "days"], ["Bergen", "1290", "2.5"], ['Oslo, "the capital"', "880", ""]]
+    assert list(csv.reader(table.splitlines())) == rows
 
 
 def test_views_and_columns_of_the_list_are_kept(served: Served, open_page: Open) -> None:

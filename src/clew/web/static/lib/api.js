@@ -1,6 +1,6 @@
 // Requests to the server that sent this page. Errors carry the server's message and its hint.
 
-import { useEffect, useRef, useState } from './html.js';
+import { useLayoutEffect, useRef, useState } from './html.js';
 import { segment } from './router.js';
 
 export const BASE = '/api';
@@ -59,19 +59,20 @@ export function useData(path, { version = 0, delay = 0, keep = false } = {}) {
   const [again, setAgain] = useState(0);
   const latest = useRef(state);
   latest.current = state;
-  useEffect(() => {
+  // The request does not wait for the paint.
+  useLayoutEffect(() => {
     if (!path) return undefined;
     const control = new AbortController();
-    const timer = setTimeout(() => {
-      get(path, { signal: control.signal }).then(
-        (data) => setState({ path, data, error: null, at: Date.now() / 1000 }),
-        (error) => {
-          if (error.name === 'AbortError') return;
-          const same = latest.current.path === path;
-          setState({ path, data: same ? latest.current.data : undefined, error, at: same ? latest.current.at : 0 });
-        },
-      );
-    }, delay);
+    const load = () => get(path, { signal: control.signal }).then(
+      (data) => setState({ path, data, error: null, at: Date.now() / 1000 }),
+      (error) => {
+        if (error.name === 'AbortError') return;
+        const same = latest.current.path === path;
+        setState({ path, data: same ? latest.current.data : undefined, error, at: same ? latest.current.at : 0 });
+      },
+    );
+    const timer = delay && setTimeout(load, delay);
+    if (!delay) load();
     return () => { clearTimeout(timer); control.abort(); };
   }, [path, version, again]);
   const current = state.path === path;

@@ -1,12 +1,16 @@
 // One import for everything that components need from preact and htm.
 import { h, options, render, Fragment, createContext } from '../vendor/preact.js';
 import htm from '../vendor/htm.js';
+import { useEffect } from '../vendor/hooks.js';
 
 export { render, Fragment, createContext };
 export {
   useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useContext, useErrorBoundary, useId, useReducer,
 } from '../vendor/hooks.js';
 export const html = htm.bind(h);
+
+/** Do something `ms` after `deps` changed, unless they change again before. */
+export const useTimer = (action, ms, deps) => useEffect(() => { const timer = setTimeout(action, ms); return () => clearTimeout(timer); }, deps);
 
 /** Join class names; falsy parts are left out. */
 export const cx = (...parts) => parts.filter(Boolean).join(' ');

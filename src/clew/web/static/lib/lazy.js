@@ -1,18 +1,31 @@
-// Parts of a screen that are loaded when they are first shown.
-import { html, useEffect, useState } from './html.js';
+// Parts of the page that are loaded when they are first shown, or before, while the browser has nothing else to do.
+import { html, useEffect, useLayoutEffect, useState } from './html.js';
+import { whenBack } from './live.js';
+import { Problem, Skeleton } from '../ui/parts.js';
+
+const reload = () => location.reload();
+const FAILED = { message: 'this part of the page could not be loaded', hint: 'Load the page again; the server may have stopped.' };
 
 /** A component from a module that is loaded on demand: lazy(() => import(path), 'Name'). */
-export function lazy(load, name) {
+export function lazy(load, name = 'default') {
   let found = null;
   return function Lazy(props) {
     const [, draw] = useState(0);
     const [failed, setFailed] = useState(false);
-    useEffect(() => {
+    // The import does not wait for the paint.
+    useLayoutEffect(() => {
       let shown = true;
-      if (!found) load().then((module) => { found = module[name]; if (shown) draw((n) => n + 1); }, () => shown && setFailed(true));
+      if (!found) load().then((module) => { found = module[name]; if (shown) draw(1); }, () => shown && setFailed(true));
       return () => { shown = false; };
     }, []);
-    if (failed) return html`<p class="problem" role="alert">this part of the page could not be loaded; load the page again</p>`;
-    return found ? html`<${found} ...${props}/>` : null;
+    useEffect(() => (failed ? whenBack(reload) : undefined), [failed]);
+    if (failed) return html`<${Problem} error=${FAILED} retry=${reload}/>`;
+    return found ? html`<${found} ...${props}/>` : html`<${Skeleton} rows=${6}/>`;
   };
+}
+
+/** Load modules that are probably needed next. Not for those who save data; a failure is reported when they are shown. */
+export function early(load) {
+  if (navigator.connection?.saveData) return;
+  (window.requestIdleCallback ?? setTimeout)(() => load().catch(() => {}));
 }

@@ -3,6 +3,8 @@
 // `fieldOf(schema)` says which control a schema gets; `read` turns what was typed into a value or an error text.
 // The page's check is a courtesy: the server and the run's owner check again.
 
+import { parsed } from './values.js';
+
 const KINDS = {
   __proto__: null, // a schema comes from a store: `constructor` is no kind
   boolean: 'bool', integer: 'int', number: 'number', string: 'text', array: 'list', object: 'object', null: 'null',
@@ -114,7 +116,7 @@ export function read(field, typed) {
   }
   if (field.kind === 'int' || field.kind === 'number' || field.kind === 'decimal') return number(field, text);
   if (field.kind === 'date') return date(field, text);
-  try { return { value: JSON.parse(text) }; } catch (problem) { return bad(`JSON is expected: ${problem.message}`); }
+  return parsed(text);
 }
 
 function number(field, text) {

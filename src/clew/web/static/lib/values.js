@@ -69,6 +69,11 @@ export function valueLines(value, width = 72) {
   return lines;
 }
 
+/** JSON that somebody typed: {value} or {error}. */
+export function parsed(text) {
+  try { return { value: JSON.parse(text) }; } catch (problem) { return { error: `JSON is expected: ${problem.message}` }; }
+}
+
 /** Whether any part of a value was cut. */
 export function isCut(value) {
   if (value === null || typeof value !== 'object') return false;

@@ -2,12 +2,12 @@
 import { html } from '../lib/html.js';
 import { count, plural } from '../lib/format.js';
 import { oneLine } from '../lib/values.js';
-import { Copy } from '../ui/parts.js';
+import { Copy, saveText } from '../ui/parts.js';
 
 const WORDS = /\b(SELECT|FROM|WHERE|GROUP BY|ORDER BY|HAVING|LIMIT|JOIN|LEFT|RIGHT|INNER|OUTER|ON|AS|AND|OR|NOT|IN|IS|NULL|SUM|COUNT|AVG|MIN|MAX|DISTINCT|UNION|ALL|WITH|CASE|WHEN|THEN|ELSE|END|BETWEEN|LIKE|DESC|ASC)\b/g;
 
 /** SQL with its key words marked; text in, elements out. */
-export function Sql({ text }) {
+function Sql({ text }) {
   const out = [];
   let last = 0;
   for (const match of text.matchAll(WORDS)) { out.push(text.slice(last, match.index), html`<b key=${match.index}>${match[0]}</b>`); last = match.index + match[0].length; }
@@ -21,21 +21,13 @@ function csv({ columns, rows }) {
   return [columns, ...rows].map((row) => row.map(quote).join(',')).join('\n');
 }
 
-export function saveCsv(run) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([csv(run.answer)], { type: 'text/csv' }));
-  link.download = `${run.id}.csv`;
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-
 export function AnswerView({ run }) {
   const { question, columns, rows, sources, combined, text } = run.answer;
   const numeric = columns.map((_, i) => rows.length > 0 && rows.every((row) => row[i] === null || typeof row[i] === 'number' || row[i]?.$ === 'number'));
   const first = rows[0] && columns.map((name, i) => `${name.replace(/_/g, ' ')} ${rows[0][i] === null ? 'none' : typeof rows[0][i] === 'object' ? oneLine(rows[0][i]) : rows[0][i]}`).join(', ');
   const lines = Array.isArray(combined) ? combined : combined ? [combined] : [];
   return html`<div class="ans"><section class="pane scroll" aria-label="Answer"><h2 class="q">${question}</h2>
-      <p class="sum">${text ?? `${plural(rows.length, 'row')}${first ? `; the first: ${first}.` : '.'}`} <button type="button" class="link" onClick=${() => saveCsv(run)}>Export CSV</button></p>
+      <p class="sum">${text ?? `${plural(rows.length, 'row')}${first ? `; the first: ${first}.` : '.'}`} <button type="button" class="link" onClick=${() => saveText(csv(run.answer), `${run.id}.csv`, 'text/csv')}>Export CSV</button></p>
       <div class="scrollx" tabindex="0" role="region" aria-label="Rows of the answer"><table class="plain"><thead><tr>${columns.map((name, i) => html`<th key=${name} class=${numeric[i] ? 'r' : ''}>${name}</th>`)}</tr></thead><tbody>${rows.slice(0, 190).map((row, i) => html`<tr key=${i}>${row.map((value, j) => html`<td key=${j} class=${numeric[j] ? 'r' : ''}>${cell(value)}</td>`)}</tr>`)}</tbody></table></div>
       ${rows.length > 190 && html`<p class="empty">${count(rows.length - 190)} more rows; export them.</p>`}</section><div class="rule"/>
     <section class="pane scroll" aria-label="Where it comes from"><div class="panehead"><h2>Where it comes from</h2></div>

@@ -7,7 +7,7 @@ import { select } from '../lib/router.js';
 import { oneLine } from '../lib/values.js';
 import { ask, Frame } from '../ui/dialog.js';
 import { Pill, Status, StatusIcon } from '../ui/icons.js';
-import { Command, Lines, Pane, Segments, usePhone, useWidth } from '../ui/parts.js';
+import { Command, Lines, Pane, saveText, Segments, usePhone, useWidth } from '../ui/parts.js';
 
 export default function Check({ id, query }) {
   const data = useData(at('checks', id));
@@ -82,7 +82,6 @@ function States({ check, violation, step, only, onStep }) {
 }
 
 function Loaded({ check, query }) {
-  const phone = usePhone();
   const v = Math.min(Number(query.v ?? 0) || 0, Math.max(0, check.violations.length - 1));
   const violation = check.violations[v];
   const path = violation?.path ?? [];
@@ -97,7 +96,7 @@ function Loaded({ check, query }) {
   const again = check.command;
   const isRun = check.kind === 'check';
   const show = (title, command) => ask(({ close }) => html`<${Frame} title=${title} close=${close}><p class="says">This executes your code, so the page does not do it. In a terminal:</p><${Command} text=${command}/><//>`);
-  const save = () => { const link = document.createElement('a'); link.href = URL.createObjectURL(new Blob([JSON.stringify(violation ?? check, null, 2)], { type: 'application/json' })); link.download = `${check.name.replace(/[^\w.-]+/g, '-')}.json`; link.click(); URL.revokeObjectURL(link.href); };
+  const save = () => saveText(JSON.stringify(violation ?? check, null, 2), `${check.name.replace(/[^\w.-]+/g, '-')}.json`, 'application/json');
   // A path entry's choice leads away from its state; the drawn path is the states, closed by the violating one.
   return html`<header class="head"><div class="row"><span class="crumb"><a href="/checks">Checks</a> /</span><h1>${check.name}</h1><${Pill} status=${check.violations.length ? 'failed' : 'completed'} word=${check.violations.length ? plural(check.violations.length, 'violation') : 'all held'}/>
       <div class="verbs">${again && html`<button type="button" class="primary" data-verb="again" onClick=${() => show('Run it again', again)}>Run again</button>`}<button type="button" data-verb="save" onClick=${save}>Save ${violation ? 'counterexample' : 'document'}</button>${again && html`<button type="button" data-verb="report" onClick=${() => show('A report as a page', `${again} --report report.html`)}>Report…</button>`}</div></div>

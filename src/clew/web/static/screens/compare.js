@@ -1,20 +1,22 @@
 // Two runs: where they part, and the values side by side. Steps that did the same are folded.
-import { html, cx, useEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { BASE, get, useData, withQuery } from '../lib/api.js';
+import { html, cx, useMemo, useState } from '../lib/html.js';
+import { BASE, useData, withQuery } from '../lib/api.js';
 import { changeLines, sides } from '../lib/diff.js';
 import { plural } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
 import { pathTo, select } from '../lib/router.js';
 import { oneLine } from '../lib/values.js';
-import { ask, Frame } from '../ui/dialog.js';
+import { ask } from '../ui/dialog.js';
 import { Status } from '../ui/icons.js';
 import { Command, copyText, Lines, Pane, Tabs, usePhone } from '../ui/parts.js';
 import { toast } from '../ui/shell.js';
 
+const pickRun = (title) => import('../ui/jump.js').then(({ Jump }) => ask(Jump, { title, only: true }));
+
 export default function Compare({ query }) {
   const { a, b } = query;
   const data = useData(a && b ? withQuery(`${BASE}/diff`, { a, b }) : null);
-  if (!a || !b) return html`<div class="lone"><h1>Which runs?</h1><p><button type="button" onClick=${async () => { const one = a ?? (await ask(PickRun, { title: 'The first run' })); const two = one && (await ask(PickRun, { title: 'The second run' })); if (two) select({ a: one, b: two }); }}>Choose two runs</button></p></div>`;
+  if (!a || !b) return html`<div class="lone"><h1>Which runs?</h1><p><button type="button" onClick=${async () => { const one = a ?? (await pickRun('The first run')); const two = one && (await pickRun('The second run')); if (two) select({ a: one, b: two }); }}>Choose two runs</button></p></div>`;
   return html`<${Pane} data=${data} rows=${8}>${(diff) => html`<${Loaded} diff=${diff} query=${query}/>`}<//>`;
 }
 
@@ -57,7 +59,7 @@ function Loaded({ diff, query }) {
   useKeys({ ArrowLeft: () => move(-1), ArrowRight: () => move(1), j: () => move(1), k: () => move(-1) });
   const values = tab === 'k' ? atK.data?.values : diff.values;
   const equal = (tab === 'k' ? atK.data?.equal : diff.equal) ?? [];
-  const change = async (which) => { const id = await ask(PickRun, { title: `Run ${which.toUpperCase()}` }); if (id) select({ [which]: id, k: null }); };
+  const change = async (which) => { const id = await pickRun(`Run ${which.toUpperCase()}`); if (id) select({ [which]: id, k: null }); };
   const side = (which, run, note) => html`<div><span class=${`badge l-${which}`}>${which.toUpperCase()}</span><h2><a href=${pathTo('runs', run.id)}>${run.id}</a></h2><${Status} status=${run.status}/><span class="dim">${plural(run.last, 'step')}</span>${note && html`<span class="dim">${note}</span>`}<button type="button" class="link" onClick=${() => change(which)}>Change…</button></div>`;
   const forkNote = diff.common === a.id ? `fork of A at S(${diff.since})` : diff.common && diff.since ? `both from ${diff.common}` : '';
   const selected = diff.steps.find((step) => step.k === k);
@@ -104,13 +106,4 @@ function asText(diff) {
   for (const change of diff.values) out.push('', change.name, ...changeLines(change).map((line) => `${line.sign} ${line.parts ? line.parts.map(([, t]) => t).join('') : line.text}`));
   if (diff.equal.length) out.push('', `the same: ${diff.equal.join(', ')}`);
   return out.join('\n');
-}
-
-export function PickRun({ title, close }) {
-  const [text, setText] = useState('');
-  const [runs, setRuns] = useState([]);
-  const box = useRef(null);
-  useEffect(() => { const t = setTimeout(() => get(withQuery(`${BASE}/runs`, { q: text, limit: 10 })).then((d) => setRuns(d.runs), () => {}), 80); return () => clearTimeout(t); }, [text]);
-  return html`<${Frame} title=${title} close=${close}><input ref=${box} autofocus class="jumpbox" aria-label="Search runs" placeholder="id, graph, status:completed" onInput=${(e) => setText(e.target.value)} onKeyDown=${(e) => { if (e.key === 'Enter' && runs[0]) { e.preventDefault(); close(runs[0].id); } }}/>
-    <div class="jumps">${runs.map((run) => html`<button type="button" class="itemrow" key=${run.id} onClick=${() => close(run.id)}>${run.id}<span class="end"><${Status} status=${run.status}/></span></button>`)}</div><//>`;
 }

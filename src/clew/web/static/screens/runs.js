@@ -1,17 +1,16 @@
 // The list of runs. Pages of 100 are loaded while scrolling; at most 120 rows are in the DOM at any time.
-import { html, cx, useCallback, useEffect, useMemo, useRef, useState } from '../lib/html.js';
+import { html, cx, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { at, BASE, get, post, send, withQuery } from '../lib/api.js';
 import { ago, count, day, duration, moment, plural, targetName } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
+import { early } from '../lib/lazy.js';
 import { follow, listen } from '../lib/live.js';
-import { parts } from '../lib/query.js';
 import { go, href, pathTo, select } from '../lib/router.js';
 import { clockOffset, useServer } from '../lib/server.js';
 import { ask, Frame, VerbDialog } from '../ui/dialog.js';
 import { Logo, Status, StatusIcon, toneOf } from '../ui/icons.js';
-import { Command, Copy, Problem, Skeleton, useNow, usePhone } from '../ui/parts.js';
-import { QueryBox } from '../ui/querybox.js';
-import { Says } from '../ui/says.js';
+import { Command, Copy, download, Problem, Skeleton, useNow, usePhone } from '../ui/parts.js';
+import { parts, QueryBox } from '../ui/querybox.js';
 import { toast } from '../ui/shell.js';
 
 const PAGE = 100;
@@ -30,13 +29,13 @@ function useRuns(q, sort) {
   const atTop = useRef(true);
   const address = useCallback((after) => withQuery(`${BASE}/runs`, { q, sort, after, limit: PAGE }), [q, sort]);
   const load = useCallback(async (quiet) => {
-    const mine = ++job.current;
+    const mine = quiet ? job.current : ++job.current; // a page that is on its way still fits
     if (!quiet) setState((old) => ({ ...old, loading: true, error: null }));
     try {
       const data = await get(address());
       if (mine !== job.current) return;
       setFresh([]);
-      setState((old) => ({ ...data, runs: quiet && old.runs.length > PAGE ? merge(old.runs, data.runs) : data.runs, next: quiet && old.runs.length > PAGE ? old.next : data.next, loading: false, error: null, key: `${q} ${sort}` }));
+      setState((old) => ({ ...data, runs: quiet && old.runs.length > PAGE ? merge(old.runs, data.runs) : data.runs, next: quiet && old.runs.length > PAGE ? old.next : data.next, loading: false, error: null, paging: quiet && old.paging }));
     } catch (error) {
       if (mine === job.current) setState((old) => ({ ...old, loading: false, error }));
     }
@@ -52,7 +51,7 @@ function useRuns(q, sort) {
       if (mine === job.current) setState((old) => ({ ...old, runs: [...old.runs, ...data.runs.filter((r) => !old.runs.some((o) => o.id === r.id))], next: data.next, paging: false }));
     } catch { setState((old) => ({ ...old, paging: false })); }
   }, [address]);
-  useEffect(() => { load(); }, [load]);
+  useLayoutEffect(() => { load(); }, [load]);
   useEffect(() => follow(null), []);
   const plain = !q && (!sort || sort === '-started');
   useEffect(() => {
@@ -136,7 +135,11 @@ export default function Runs({ query }) {
     return () => { main.removeEventListener('scroll', look); removeEventListener('resize', look); };
   }, [list.more, runs.length]);
 
-  useEffect(() => { if (runs.length && !performance.getEntriesByName('first-list').length) performance.mark('first-list'); }, [runs.length > 0]);
+  useEffect(() => {
+    if (!runs.length) return;
+    if (!performance.getEntriesByName('first-list').length) performance.mark('first-list');
+    early(() => Promise.all([import('./run.js'), import('../ui/graph.js'), import('../ui/inspector.js')]));
+  }, [runs.length > 0]);
   const from = windowed.top - SPARE * ROW;
   const to = windowed.top + windowed.height + SPARE * ROW;
   const visible = model.rows.filter((row) => row.top + row.height > from && row.top < to);
@@ -202,6 +205,22 @@ function chips(counts = {}, views) {
     { name: 'Waiting', q: 'status:waiting', n: counts.waiting, tone: 'wait' }, { name: 'Failed', q: 'status:failed', n: counts.failed, tone: 'fail' },
     { name: 'Slowest today', q: 'after:1d', sort: '-took' }, ...views,
   ].filter((chip) => chip.n !== undefined || chip.sort || !['Running', 'Waiting', 'Failed'].includes(chip.name));
+}
+
+/** "What it says": one line of a run. */
+function Says({ run }) {
+  const says = run.says;
+  if (run.damage) return html`<span class="t-fail">damaged</span> ${run.damage}`;
+  const fork = run.parent && html`fork of <code>${run.parent}</code>${run.parent_step != null ? ` at S(${run.parent_step})` : ''}`;
+  if (!says || !says.kind) return fork;
+  const retries = says.retries ? ` · ${plural(says.retries, 'retry', 'retries')}` : '';
+  switch (says.kind) {
+    case 'progress': return html`${says.of > 1 && html`<progress class="meter" max=${says.of} value=${says.done} aria-label=${`${says.done} of ${says.of}`}/>`}${says.text || `${count(says.done)} of ${count(says.of)}`}${/retr/.test(says.text ?? '') ? '' : retries}`;
+    case 'question': return html`<span class="t-wait">asks</span> ${says.text}`;
+    case 'error': return html`<span class="t-fail">${says.type}</span> ${says.text}`;
+    case 'fork': return fork;
+    default: return html`${says.text}${retries}`;
+  }
 }
 
 function Row({ run, top, now, show, at: here, chosen, onToggle }) {
@@ -273,12 +292,7 @@ function Bulk({ runs, all, matches, q, offerAll, onAll, onClear, onDone }) {
   };
   const exportAll = async () => {
     for (const one of all ? await allMatches(q) : runs) {
-      const link = document.createElement('a');
-      link.href = at('runs', one.id, 'export');
-      link.download = '';
-      document.body.append(link);
-      link.click();
-      link.remove();
+      download(at('runs', one.id, 'export'));
       await new Promise((next) => setTimeout(next, 250));
     }
   };

@@ -5,10 +5,11 @@ import { at, post, useData, withQuery } from '../lib/api.js';
 import { count, plural } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
 import { select } from '../lib/router.js';
+import { parsed } from '../lib/values.js';
 import { ask, VerbDialog } from '../ui/dialog.js';
-import { pathOf } from '../ui/graph.js';
+import { GraphView } from '../ui/graph.js';
 import { Icon, Pill, Status, StatusIcon, toneOf } from '../ui/icons.js';
-import { Problem, Segments, Skeleton, usePhone, useWidth } from '../ui/parts.js';
+import { Problem, Segments, Skeleton } from '../ui/parts.js';
 import { setOffers, toast } from '../ui/shell.js';
 import { ValueView } from '../ui/value.js';
 
@@ -16,25 +17,6 @@ export default function Value({ target, query }) {
   const data = useData(withQuery(at('values', target), { node: query.node, show: query.show }), { keep: true });
   if (!data.data) return data.error ? html`<${Problem} error=${data.error} retry=${data.reload}/>` : html`<${Skeleton} rows=${6}/>`;
   return html`<${Loaded} target=${target} graph=${data.data} query=${query} reload=${data.reload} error=${data.error}/>`;
-}
-
-function Picture({ picture, nodes, chosen, links, onPick }) {
-  const [ref, size] = useWidth(600);
-  const phone = usePhone();
-  const scale = Math.max(0.3, Math.min(1.2, (size.width - 30) / picture.width, phone || size.height < 80 ? 9 : (size.height - 40) / picture.height));
-  const height = phone || size.height < 80 ? picture.height * scale + 30 : Math.max(size.height - 4, picture.height * scale + 30);
-  const names = new Map(picture.boxes.map((box) => [box.key, box.name ?? box.label]));
-  const path = links;
-  return html`<div class="graph vgraph" ref=${ref}><svg role="group" aria-label="Dependency graph" width=${size.width} height=${height} onClick=${(e) => { const name = e.target.closest('[data-node]')?.dataset.node; if (nodes.has(name)) onPick(name); }}
-      onKeyDown=${(e) => { if (e.key === 'Enter' && nodes.has(document.activeElement?.dataset?.node)) onPick(document.activeElement.dataset.node); }}>
-    <g transform=${`translate(${(size.width - picture.width * scale) / 2} ${Math.max(14, (height - picture.height * scale) / 2)}) scale(${scale})`}>
-    ${picture.arrows.map((arrow, i) => { const on = path.has(`${names.get(arrow.source)}>${names.get(arrow.target)}`); return html`<g key=${i} class=${cx('arrow', on && 'on')}><path class="line" d=${pathOf(arrow.points, arrow.curved ?? true)}/>${tip(arrow.points)}</g>`; })}
-    ${picture.boxes.map((box) => { const name = box.name ?? box.label; const state = box.state ?? nodes.get(name)?.state ?? 'missing'; return html`<g key=${box.key} class=${cx('box v', `v-${state}`, chosen === name && 'sel')} role="button" tabindex=${chosen === name || (!chosen && box === picture.boxes[0]) ? 0 : -1} data-node=${name} aria-label=${`${name}, ${state}`}><rect class="shape" x=${box.x - box.w / 2} y=${box.y - box.h / 2} width=${box.w} height=${box.h} rx=${state === 'source' ? 12 : 6}/><text x=${box.x} y=${box.y + 4} text-anchor="middle">${box.label ?? name}</text></g>`; })}</g></svg></div>`;
-}
-
-function tip(points) {
-  const [x, y] = points[points.length - 1];
-  return html`<path class="tip" d=${`M${x} ${y}l-3.4 -7h6.8z`}/>`;
 }
 
 function Loaded({ target, graph, query, reload, error }) {
@@ -68,7 +50,7 @@ function Loaded({ target, graph, query, reload, error }) {
     <div class="val3"><section class="pane" aria-label="List of values"><div class="filters"><div class="querybox"><${Icon} name="search"/><input ref=${box} data-query type="search" aria-label="Search values" placeholder="name  is:outdated" onInput=${(e) => setText(e.target.value)}/></div></div>
         <div class="insp" tabindex="0" role="region" aria-label="Values">${matching.slice(0, 190).map((n) => html`<button type="button" key=${n.name} class=${cx('vrow', node?.name === n.name && 'sel')} onClick=${() => pick(n.name)}><span class=${`t-${toneOf(n.state)}`} title=${n.state}><${StatusIcon} status=${n.state}/></span><span>${n.name}</span><span class="end">r${n.revision ?? '–'}</span></button>`)}${matching.length > 190 && html`<p class="empty">${count(matching.length - 190)} more; search for them.</p>`}${!matching.length && html`<p class="empty">No value matches.</p>`}</div></section><div class="rule"/>
       <section class="pane" aria-label="Picture"><div class="panehead"><h2>Graph</h2><span class="dim">of ${plural(graph.nodes.length, 'value')}${graph.nodes.length > 200 ? '; what is around the selected one' : ''}</span><span class="end"><${Segments} label="Show" options=${[['values', 'Values'], ['schemas', 'Schemas']]} value=${query.show ?? 'values'} onPick=${(v) => select({ show: v === 'values' ? null : v })}/></span></div>
-        ${graph.picture?.boxes?.length ? html`<${Picture} picture=${graph.picture} nodes=${nodes} chosen=${node?.name} links=${links} onPick=${pick}/>` : html`<p class="empty">Select a value to see what is around it.</p>`}
+        ${graph.picture?.boxes?.length ? html`<${GraphView} picture=${graph.picture} chosen=${node?.name} links=${links} onPick=${(name) => nodes.has(name) && pick(name)} label="Dependency graph"/>` : html`<p class="empty">Select a value to see what is around it.</p>`}
         <p class="legend foot" aria-hidden="true"><span class="t-ok">● up to date</span><span class="t-wait">◌ may be outdated</span><span>■ source</span><span class="t-thread"><b>━ why the selected one is outdated</b></span></p></section><div class="rule"/>
       <section class="pane scroll" aria-label="Selected value">${!node ? html`<p class="empty">Select a value. Its sources, its inputs and why it is outdated appear here.</p>` : html`
         <div class="itemhead"><b>${node.name}</b><span class="end"><${Status} status=${node.state}/></span></div>
@@ -81,8 +63,8 @@ function Loaded({ target, graph, query, reload, error }) {
 function SetDialog({ graph, target, name, close }) {
   const [node, setNode] = useState(name);
   const box = useRef(null);
-  const [bad, setBad] = useState('');
-  const read = () => { try { JSON.parse(box.current.value); setBad(''); } catch (problem) { setBad(`JSON is expected: ${problem.message}`); } };
+  const [bad, setBad] = useState();
+  const read = () => setBad(parsed(box.current.value).error);
   return html`<${VerbDialog} title="Set a source" action="Set" ready=${!bad} close=${close} command=${graph.commands.set} says="What uses it may be outdated from then on. Nothing is computed before the next pull."
     act=${() => post(at('values', target, 'set'), { node, value: JSON.parse(box.current.value) })}>
     <div class="field"><label for="set-node">source</label><select id="set-node" onChange=${(e) => setNode(e.target.value)}>${graph.nodes.filter((n) => n.is_source).slice(0, 200).map((n) => html`<option key=${n.name} selected=${n.name === node}>${n.name}</option>`)}</select></div>

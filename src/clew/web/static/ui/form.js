@@ -3,6 +3,7 @@
 
 import { html, cx, useId, useRef, useState } from '../lib/html.js';
 import { choiceName, choiceOf, fieldOf, hint, initial, read, shown } from '../lib/schema.js';
+import { parsed } from '../lib/values.js';
 
 // A field registers a function that reads it: (errors) => value | undefined (left out).
 function Field({ field, name, path, start, register, errors, root }) {
@@ -115,7 +116,10 @@ export function useForm(schema, start) {
   };
   const collect = () => {
     if (json !== null) {
-      try { setErrors({}); return { value: JSON.parse(area.current.value) }; } catch (problem) { return focus({ '': `JSON is expected: ${problem.message}` }); }
+      const { value, error } = parsed(area.current.value);
+      if (error) return focus({ '': error });
+      setErrors({});
+      return { value };
     }
     const found = {};
     const value = reader.current(found);
@@ -124,9 +128,12 @@ export function useForm(schema, start) {
     return { value: value === undefined ? null : value };
   };
   const toggle = () => {
-    if (json === null) { const value = reader.current({}); setJson(JSON.stringify(value ?? begin.current ?? null, null, 2)); } else {
-      try { begin.current = JSON.parse(area.current.value); setErrors({}); setJson(null); } catch (problem) { setErrors({ '': `JSON is expected: ${problem.message}` }); }
-    }
+    if (json === null) { setJson(JSON.stringify(reader.current({}) ?? begin.current ?? null, null, 2)); return; }
+    const { value, error } = parsed(area.current.value);
+    if (error) { setErrors({ '': error }); return; }
+    begin.current = value;
+    setErrors({});
+    setJson(null);
   };
   const refuse = (fields, message) => focus(json !== null ? { '': fields.map((field) => `${field.at || 'the answer'}: ${field.message}`).join('; ') || message } : Object.fromEntries(fields.length ? fields.map(({ at, message: text }) => [at === '/' ? '' : at, text]) : [['', message]]));
   const body = html`<div class="form" ref=${box}>${json === null

@@ -1,4 +1,4 @@
-// The graph pane: boxes and arrows as the server laid them out, coloured by what the run did.
+// A graph: boxes and arrows as the server laid them out, coloured by what the run did, or by the state of a value.
 // Drag moves, the wheel with Ctrl zooms, Fit shows everything. One tab stop; arrow keys go along the arrows.
 
 import { html, cx, useEffect, useMemo, useRef, useState } from '../lib/html.js';
@@ -12,11 +12,11 @@ function outline(box) {
   return null;
 }
 
-/** A smooth path through points, or straight pieces with round corners. */
-export function pathOf(points, curved) {
+/** A smooth path through points that lie below each other, else straight pieces with round corners. */
+function pathOf(points) {
   if (!points.length) return '';
   let d = `M${points[0][0]} ${points[0][1]}`;
-  if (curved) {
+  if (points.every(([, y], i) => !i || y > points[i - 1][1])) {
     for (let i = 1; i < points.length; i++) {
       const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
       const m = (y0 + y1) / 2;
@@ -58,8 +58,12 @@ function badge(state) {
   return null;
 }
 
-function stateClass(state, kind) {
-  if (['input', 'optional', 'end'].includes(kind)) return `b-${kind}`;
+/** Whether a box can be selected: a node of a run, or a value. */
+const acts = (box) => box.state || !['input', 'optional', 'end'].includes(box.kind);
+
+function stateClass(state, box) {
+  if (box.state) return `v-${box.state}`;
+  if (!acts(box)) return `b-${box.kind}`;
   if (!state) return 'never';
   if (state.failed) return 'failed';
   if (state.asks) return 'asks';
@@ -68,11 +72,12 @@ function stateClass(state, kind) {
 }
 
 const NONE = new Map();
+const EMPTY = [];
 
 /** `frame` is the state of the node around a picture: what is inside looks like it until it is known. */
 const Boxes = ({ picture, view, dx = 0, dy = 0, frame = null }) => html`<g transform=${dx || dy ? `translate(${dx} ${dy})` : undefined}>
   ${picture.arrows.map((arrow, i) => {
-    const d = pathOf(arrow.points, arrow.curved);
+    const d = pathOf(arrow.points);
     const on = view.onThread(arrow, picture);
     return html`<g key=${`a${i}`} class=${cx('arrow', `a-${arrow.kind}`, on && 'on', view.taken(arrow, picture) && 'taken')}>
       <path class="line" d=${d}/><path class="tip" d=${head(arrow.points)}/>
@@ -86,14 +91,14 @@ const Boxes = ({ picture, view, dx = 0, dy = 0, frame = null }) => html`<g trans
     const half = note && note.text.length * 3.2 + 5;
     const mid = Math.min(box.x + box.w / 2 - 1, picture.width + 8 - half); // of the badge: it stays in the picture
     const inner = box.inside;
-    const does = !['input', 'optional', 'end'].includes(box.kind);
-    const kind = stateClass(state, box.kind);
-    const is = (set) => !frame && set.has(box.name);
-    return html`<g key=${box.key} class=${cx('box', `n-${box.kind}`, kind, is(view.current) && 'cur', (frame ? view.place === box.path : view.chosen === box.name) && 'sel', is(view.thread) && 'on')}
+    const does = acts(box);
+    const kind = stateClass(state, box);
+    const is = (set) => !frame && set?.has(box.name);
+    return html`<g key=${box.key} class=${cx('box', !box.state && `n-${box.kind}`, kind, is(view.current) && 'cur', (frame ? view.place === box.path : view.chosen === box.name) && 'sel', is(view.thread) && 'on')}
       role=${does ? 'button' : undefined} tabindex=${does ? '-1' : undefined} data-node=${does ? box.path ?? box.name : undefined}
-      aria-label=${does ? `${box.label || box.name}, ${kind === 'never' ? 'never ran' : kind}${note ? `, ${note.text}` : ''}` : undefined}>
+      aria-label=${does ? `${box.label || box.name}, ${box.state ?? (kind === 'never' ? 'never ran' : kind)}${note ? `, ${note.text}` : ''}` : undefined}>
       ${is(view.current) && (shape ? html`<path class="halo" d=${shape}/>` : html`<rect class="halo" x=${box.x - box.w / 2} y=${box.y - box.h / 2} width=${box.w} height=${box.h} rx="6"/>`)}
-      ${shape ? html`<path class="shape" d=${shape}/>` : html`<rect class="shape" x=${box.x - box.w / 2} y=${box.y - box.h / 2} width=${box.w} height=${box.h} rx=${does ? 6 : Math.min(12, box.h / 2)}/>`}
+      ${shape ? html`<path class="shape" d=${shape}/>` : html`<rect class="shape" x=${box.x - box.w / 2} y=${box.y - box.h / 2} width=${box.w} height=${box.h} rx=${does && box.state !== 'source' ? 6 : Math.min(12, box.h / 2)}/>`}
       ${inner ? html`<text class="frame" x=${box.x - box.w / 2 + 8} y=${box.y - box.h / 2 + 14}>${box.label || box.name}</text>
         <${Boxes} picture=${inner} view=${view} dx=${box.x - inner.width / 2} dy=${box.y - inner.height / 2 + 8} frame=${state ?? {}}/>`
         : html`<text x=${box.x + (box.kind === 'interrupt' && state?.asks ? 5 : 0)} y=${box.y + 4} text-anchor="middle">${box.label || box.name}</text>`}
@@ -102,8 +107,8 @@ const Boxes = ({ picture, view, dx = 0, dy = 0, frame = null }) => html`<g trans
     </g>`;
   })}</g>`;
 
-/** `thread` is a list of node names from the selected one back to the start. */
-export function GraphView({ picture, states, inner = NONE, place, current, chosen, thread = [], decided, onPick, fitKey = 0, label = 'Graph' }) {
+/** `thread` is a list of node names from the selected one back to the start; `links` are the arrows on it, "from>to". */
+export function GraphView({ picture, states = NONE, inner = NONE, place, current, chosen, thread = EMPTY, links, decided, onPick, fitKey = 0, label = 'Graph' }) {
   const [ref, size] = useWidth(380);
   const [view, setView] = useState(null);
   const svg = useRef(null);
@@ -115,7 +120,7 @@ export function GraphView({ picture, states, inner = NONE, place, current, chose
   const left = (size.width - picture.width * scale) / 2 + x;
   const top = Math.max(pad, Math.min(40, (size.height - picture.height * scale) / 2)) + y;
   const names = useMemo(() => new Map(picture.boxes.map((box) => [box.key, box.name])), [picture]);
-  const onPath = useMemo(() => { const set = new Set(); for (let i = 0; i + 1 < thread.length; i++) set.add(`${thread[i + 1]}>${thread[i]}`); return set; }, [thread]);
+  const onPath = useMemo(() => links ?? new Set(thread.slice(1).map((name, i) => `${name}>${thread[i]}`)), [thread, links]);
   const nodes = useMemo(() => new Set(thread), [thread]);
   const model = {
     states, inner, place, current, chosen, thread: nodes, scale,
@@ -152,7 +157,7 @@ export function GraphView({ picture, states, inner = NONE, place, current, chose
     node.addEventListener('wheel', wheel, { passive: false });
     return () => node.removeEventListener('wheel', wheel);
   });
-  const stop = chosen && picture.boxes.some((box) => box.name === chosen) ? chosen : picture.boxes.find((box) => !['input', 'optional', 'end'].includes(box.kind))?.name;
+  const stop = chosen && picture.boxes.some((box) => box.name === chosen) ? chosen : picture.boxes.find(acts)?.name;
   useEffect(() => {
     for (const node of svg.current.querySelectorAll('[tabindex="0"]')) node.setAttribute('tabindex', '-1');
     if (stop) svg.current.querySelector(`[data-node="${CSS.escape(stop)}"]`)?.setAttribute('tabindex', '0');
@@ -168,7 +173,7 @@ export function GraphView({ picture, states, inner = NONE, place, current, chose
     const [ax, ay] = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
     let best = null;
     for (const box of picture.boxes) {
-      if (box === from || ['input', 'optional', 'end'].includes(box.kind)) continue;
+      if (box === from || !acts(box)) continue;
       const along = (box.x - from.x) * ax + (box.y - from.y) * ay;
       const off = Math.abs((box.x - from.x) * ay) + Math.abs((box.y - from.y) * ax);
       if (along > 4 && (!best || along + off * 2 < best.cost)) best = { cost: along + off * 2, box };

@@ -1,5 +1,5 @@
 // Small parts that every screen uses: copy buttons, commands, tabs, segments, panes with their four states.
-import { html, cx, useEffect, useRef, useState } from '../lib/html.js';
+import { html, cx, useEffect, useRef, useState, useTimer } from '../lib/html.js';
 import { clock } from '../lib/format.js';
 import { Icon } from './icons.js';
 
@@ -20,7 +20,7 @@ export async function copyText(text) {
 
 export function Copy({ text, what = 'copy', label }) {
   const [done, setDone] = useState(false);
-  useEffect(() => { if (!done) return undefined; const t = setTimeout(() => setDone(false), 1400); return () => clearTimeout(t); }, [done]);
+  useTimer(() => setDone(false), 1400, [done]);
   return html`<button type="button" class="icon" title=${what} aria-label=${what} data-clew-copy=${text}
     onClick=${(e) => { e.stopPropagation(); e.preventDefault(); copyText(text).then(() => setDone(true)); }}><${Icon} name=${done ? 'done' : 'copy'}/>${label}</button>`;
 }
@@ -53,7 +53,7 @@ export function Tabs({ options, value, onPick, label }) {
 /** Bars that stand for content that loads; they appear after 150 ms. */
 export function Skeleton({ rows = 4 }) {
   const [shown, setShown] = useState(false);
-  useEffect(() => { const t = setTimeout(() => setShown(true), 150); return () => clearTimeout(t); }, []);
+  useTimer(() => setShown(true), 150, []);
   return html`<div class="skeleton" aria-busy="true">${shown && Array.from({ length: rows }, (_, i) => html`<i key=${i}/>`)}</div>`;
 }
 
@@ -100,6 +100,20 @@ export const usePhone = () => useMedia('(max-width: 820px)');
 
 /** Lines of a diff. */
 export const Lines = ({ lines }) => html`<div class="lines">${lines.map((line, i) => html`<div key=${i} class=${cx('ln', line.tone === '+' && 'add', line.tone === '-' && 'del', line.quiet && 'quiet')}><span class="sg">${line.sign === '-' ? '−' : line.sign}</span><span>${line.parts ? line.parts.map(([changed, text], j) => (changed ? html`<mark key=${j}>${text}</mark>` : text)) : line.text}</span></div>`)}</div>`;
+
+/** Save what an address returns as a file. */
+export function download(href, name = '') {
+  const link = Object.assign(document.createElement('a'), { href, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+export function saveText(text, name, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  download(address, name);
+  URL.revokeObjectURL(address);
+}
 
 export const Kbd = ({ children }) => html`<kbd aria-hidden="true">${children}</kbd>`;
 

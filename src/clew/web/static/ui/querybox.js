@@ -1,8 +1,32 @@
-// The query box: understood parts are chips, words stay in the input. The server says which parts are invalid.
+// The query box: understood parts are chips, words stay in the input. The server understands the query
+// and says which parts are invalid; the page only cuts it, to show them.
 import { html, cx, useEffect, useRef } from '../lib/html.js';
-import { isToken, join, parts, split } from '../lib/query.js';
 import { Icon } from './icons.js';
 import { Kbd, usePhone } from './parts.js';
+
+const KEYS = ['status', 'graph', 'error', 'label', 'parent', 'queue', 'owner', 'node', 'after', 'before', 'took', 'steps', 'value', 'attr', 'is'];
+
+/** Cut a query into parts: [{text, key, value, negated}]. Quotes keep spaces together. */
+export function parts(query) {
+  const out = [];
+  for (const match of query.matchAll(/(-?)(?:([a-z]+):)?("(?:[^"\\]|\\.)*"?|[^\s"]\S*|(?<=:)(?=\s|$))/gi)) {
+    const [text, minus, key, value] = match;
+    if (!text) continue;
+    out.push({ text, key: key?.toLowerCase() ?? null, value, negated: Boolean(minus) });
+  }
+  return out;
+}
+
+/** Whether the page knows this key; the server has the last word about the value. */
+const isToken = (part) => part.key !== null && KEYS.includes(part.key) && part.value !== '';
+
+/** [tokens, rest]: the parts shown as chips, and the words that stay in the input. */
+function split(query) {
+  const all = parts(query);
+  return [all.filter(isToken), all.filter((part) => !isToken(part)).map((part) => part.text).join(' ')];
+}
+
+const join = (tokens, rest) => [...tokens.map((part) => part.text), rest.trim()].filter(Boolean).join(' ');
 
 export function QueryBox({ query, understood, onQuery }) {
   const input = useRef(null);

@@ -1,5 +1,5 @@
 // What surrounds every screen: navigation, live dot, theme, jump, help, and short messages.
-import { html, useEffect, useState } from '../lib/html.js';
+import { html, useEffect, useState, useTimer } from '../lib/html.js';
 import { clock } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
 import { liveState, pause, retryNow, watchState } from '../lib/live.js';
@@ -12,8 +12,8 @@ import { copyText, Kbd, useNow } from './parts.js';
 const THEMES = ['system', 'light', 'dark'];
 let say = () => {};
 
-/** Show a short message; `action` is [text, function]. */
-export const toast = (text, action) => say({ text, action, at: Date.now() });
+/** Show a short message. */
+export const toast = (text) => say({ text });
 
 function useLive() {
   const [state, setState] = useState(liveState());
@@ -83,6 +83,6 @@ export function Shell({ screen, children }) {
 function Toasts() {
   const [message, setMessage] = useState(null);
   say = setMessage;
-  useEffect(() => { if (!message) return undefined; const t = setTimeout(() => setMessage(null), message.action ? 8000 : 2600); return () => clearTimeout(t); }, [message]);
-  return html`<div class="toasts" role="status" aria-live="polite">${message && html`<div class="toast">${message.text}${message.action && html` <button type="button" class="link" onClick=${() => { setMessage(null); message.action[1](); }}>${message.action[0]}</button>`}</div>`}</div>`;
+  useTimer(() => setMessage(null), 2600, [message]);
+  return html`<div class="toasts" role="status" aria-live="polite">${message && html`<div class="toast">${message.text}</div>`}</div>`;
 }

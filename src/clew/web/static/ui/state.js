@@ -1,5 +1,5 @@
 // The state at k: what the step changed (the default), all values, or JSON.
-import { html, useEffect, useMemo, useState } from '../lib/html.js';
+import { html, useMemo, useState, useTimer } from '../lib/html.js';
 import { at, useData } from '../lib/api.js';
 import { changeLines } from '../lib/diff.js';
 import { short } from '../lib/format.js';
@@ -15,13 +15,15 @@ function Changed({ change }) {
   return html`<section class="value changed" data-clew-value=${change.name}><header><b>${change.name}</b><span class="dim">v${change.version}</span><span class="by">${change.by?.length ? `by ${writers(change.by)}` : 'given'}</span></header><${Lines} lines=${lines}/></section>`;
 }
 
+const origin = (value) => (value.writer ? `by ${value.writer} in step ${value.step}` : value.set ? 'set from outside' : 'given');
+
 export function StatePane({ run, k, step, error, reload, view, onView }) {
   const provisional = k > run.last;
   // The whole state is needed for the values that did not change; it is asked for when the scrubber rests.
   const state = useData(at('runs', run.id, 'state', k), { delay: 150, keep: true, version: provisional ? step?.items?.length ?? 0 : 0 });
   const digest = step?.digest ?? (state.data?.k === k ? state.data.digest : null);
-  const [slow, setSlow] = useState(false);
-  useEffect(() => { setSlow(false); const t = setTimeout(() => setSlow(true), 250); return () => clearTimeout(t); }, [k]);
+  const [slow, setSlow] = useState(null); // a state that takes long
+  useTimer(() => setSlow(k), 250, [k]);
   const changed = step?.changes ?? [];
   const names = new Set(changed.map((change) => change.name));
   const rest = (state.data?.values ?? []).filter((value) => !names.has(value.name));
@@ -31,16 +33,16 @@ export function StatePane({ run, k, step, error, reload, view, onView }) {
     <div class="values" role="region" tabindex="0" aria-label=${`State S(${k})`}>
       ${view === 'changes' && html`
         ${error && !step && html`<${Problem} error=${error} retry=${reload}/>`}
-        ${!step && !error && (slow ? html`<${Skeleton} rows=${3}/>` : null)}
+        ${!step && !error && (slow === k ? html`<${Skeleton} rows=${3}/>` : null)}
         ${step && !changed.length && html`<p class="empty">S(${k}) changed no value.${step.chose?.length ? ` ${step.chose.slice(0, 4).map((c) => `${c.path} chose ${c.targets.join(', ')}`).join('; ')}.` : ''}</p>`}
         ${changed.map((change) => html`<${Changed} key=${change.name} change=${change}/>`)}
         ${state.data?.k === k || rest.length ? rest.map((value) => html`<${Unchanged} key=${value.name} run=${run.id} k=${k} value=${value}/>`) : null}`}
-      ${view === 'all' && html`<${Pane} data=${state} empty=${(data) => !data.values.length && 'The state has no values.'}>${(data) => data.values.map((value) => html`<section key=${value.name} class=${`value ${names.has(value.name) ? 'changed' : ''}`}><header><b>${value.name}</b><span class="dim">v${value.version}</span><span class="by">${value.writer ? `by ${value.writer} in step ${value.step}` : value.set ? 'set from outside' : 'given'}</span></header><${StateValue} key=${data.k} run=${run.id} k=${k} entry=${value}/></section>`)}<//>`}
+      ${view === 'all' && html`<${Pane} data=${state} empty=${(data) => !data.values.length && 'The state has no values.'}>${(data) => data.values.map((value) => html`<section key=${value.name} class=${`value ${names.has(value.name) ? 'changed' : ''}`}><header><b>${value.name}</b><span class="dim">v${value.version}</span><span class="by">${origin(value)}</span></header><${StateValue} key=${data.k} run=${run.id} k=${k} entry=${value}/></section>`)}<//>`}
       ${view === 'json' && html`<${Pane} data=${state}>${(data) => { const text = JSON.stringify(Object.fromEntries(data.values.map((v) => [v.name, plainJson(v.value)])), null, 2); return html`<section class="value"><header><span class="dim">values above 4 kB are cut</span><span class="by"><${Copy} text=${text} what="copy the JSON"/></span></header><pre>${text}</pre></section>`; }}<//>`}
     </div>`;
 }
 
 function Unchanged({ run, k, value }) {
   const [open, setOpen] = useState(false);
-  return html`<details class="value one" onToggle=${(e) => setOpen(e.currentTarget.open)}><summary><span>${value.name}</span> <span class="dim">v${value.version}</span> ${short(oneLine(value.value), 120)}</summary>${open && html`<div class="inner"><p class="dim">${value.writer ? `by ${value.writer} in step ${value.step}` : 'given'}</p><${StateValue} run=${run} k=${k} entry=${value}/></div>`}</details>`;
+  return html`<details class="value one" onToggle=${(e) => setOpen(e.currentTarget.open)}><summary><span>${value.name}</span> <span class="dim">v${value.version}</span> ${short(oneLine(value.value), 120)}</summary>${open && html`<div class="inner"><p class="dim">${origin(value)}</p><${StateValue} run=${run} k=${k} entry=${value}/></div>`}</details>`;
 }

@@ -10,6 +10,7 @@ import { aheadUntil, median, rows as packRows, stepScale, timeScale } from '../l
 import { useWidth } from './parts.js';
 
 const HEAD = 24; // the axis
+const TICK = 52; // the width of a time at the axis
 const SVG_LIMIT = 1000;
 
 /** Rectangles of all bars: {item, x, y, w, h, parts, label}. */
@@ -198,7 +199,7 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
       ${row.kind !== 'tall' && row.height > 62 && row.items.some(isRetried) && html`<text class="sub" x="10" y=${row.y + 60}>${row.items.filter(isRetried).length} retried</text>`}</g>`)}
     ${axis !== 'steps' && view.scale.ticks.map((tick) => html`<path key=${tick.at} class="grid" d=${`M${labels + tick.x} 0V${view.height}`}/>`)}
     ${!big && view.bars.map((bar) => html`<${Bar} key=${bar.item.path} bar=${bar}/>`)}
-    ${axis !== 'steps' && view.scale.folds.map((fold) => html`<g key=${fold.x} class="fold"><rect x=${labels + fold.x} y="0" width=${fold.width} height=${view.height}/><text x=${labels + fold.x + fold.width / 2} y="12" text-anchor="middle">// ${duration(fold.seconds)}</text></g>`)}
+    ${axis !== 'steps' && view.scale.folds.map((fold) => html`<g key=${fold.x} class="fold"><rect x=${labels + fold.x} y="0" width=${fold.width} height=${view.height}/></g>`)}
   </g>`, [view, big]);
 
   const at = (event) => {
@@ -298,7 +299,7 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
   return html`<div class="timeline" ref=${ref}>
     <div class="tl-box" role="group" aria-label=${name ?? 'Timeline'} ref=${group} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerLeave=${() => setDrag(null)} onClick=${click}
       onKeyDown=${key}>
-      <svg class="axis" width=${width} height=${HEAD} aria-hidden="true">${axis === 'steps' ? stepTicks(view.scale, labels, view.room) : view.scale.ticks.filter((tick) => tick.x < view.room - 34).map((tick) => html`<text key=${tick.at} x=${labels + tick.x + 3} y="15">${tickText(tick)}</text>`)}</svg>
+      <svg class="axis" width=${width} height=${HEAD} aria-hidden="true">${axis === 'steps' ? stepTicks(view.scale, labels, view.room) : timeTicks(view.scale, labels, view.room)}</svg>
       ${big && html`<canvas ref=${canvas} class="tl-canvas" aria-hidden="true"/>`}
       <svg class="tl" width=${width} height=${height - HEAD}>
         <defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="h0" width="6" height="6"/><rect class="h1" width="1.5" height="6"/></pattern></defs>
@@ -313,6 +314,13 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
 
 /** The time of a tick, exact enough to differ from the next one. */
 const tickText = ({ at, step }) => (at > 0 && step < 1e-3 ? `${(at * 1e3).toFixed(Math.ceil(-Math.log10(step * 1e3) - 1e-9))} ms` : duration(at));
+
+/** The times at the axis, and how long the folded ones are. */
+function timeTicks({ ticks, folds }, labels, room) {
+  const free = ({ x }) => x < room - 34 && !folds.some((fold) => x > fold.x - TICK && x < fold.x + fold.width);
+  return html`${ticks.filter(free).map((tick) => html`<text key=${tick.at} x=${labels + tick.x + 3} y="15">${tickText(tick)}</text>`)}
+    ${folds.map((fold) => html`<text key=${`f${fold.x}`} class="folded" x=${labels + fold.x + fold.width / 2} y="15" text-anchor="middle">// ${duration(fold.seconds)}</text>`)}`;
+}
 
 const clip = (text, labels) => { const n = Math.floor((labels - 14) / 7.3); return text.length > n ? `${text.slice(0, n - 1)}…` : text; };
 

@@ -4,9 +4,9 @@ import { html, useRef, useState } from '../lib/html.js';
 import { at, post, send, useData } from '../lib/api.js';
 import { quote } from '../lib/format.js';
 import { go, pathTo } from '../lib/router.js';
-import { oneLine, plainJson } from '../lib/values.js';
+import { oneLine, parsed, plainJson } from '../lib/values.js';
 import { ask, Frame, VerbDialog } from './dialog.js';
-import { Command, Lines } from './parts.js';
+import { Command, download, Lines } from './parts.js';
 import { toast } from './shell.js';
 import { commandOf } from './verbs.js';
 
@@ -21,10 +21,6 @@ export async function report(done, what, { open = false } = {}) {
 const NeedsWorker = ({ done, what, close }) => html`<${Frame} title=${what} close=${close}><p>No worker runs this graph now. The run waits in its queue until one starts:</p>
   <${Command} text=${done.worker.command}/><footer><button type="button" class="primary" onClick=${() => close()}>Good</button></footer><//>`;
 
-const SLOW = 'It is put into the queue; a worker continues it.';
-
-const id8 = () => Math.random().toString(36).slice(2, 6);
-
 function ForkDialog({ run, k, rerun, close }) {
   const state = useData(at('runs', run.id, 'state', rerun ? run.first : k));
   const name = useRef(null);
@@ -35,15 +31,13 @@ function ForkDialog({ run, k, rerun, close }) {
   const read = (value) => {
     const text = boxes.current.get(value.name)?.value ?? '';
     const before = JSON.stringify(plainJson(value.value));
-    try {
-      const parsed = JSON.parse(text);
-      setBad((all) => ({ ...all, [value.name]: undefined }));
-      setChanged((all) => { const { [value.name]: _, ...rest } = all; return JSON.stringify(parsed) === before ? rest : { ...rest, [value.name]: parsed }; });
-    } catch (problem) { setBad((all) => ({ ...all, [value.name]: `JSON is expected: ${problem.message}` })); }
+    const { value: typed, error } = parsed(text);
+    setBad((all) => ({ ...all, [value.name]: error }));
+    if (!error) setChanged((all) => { const { [value.name]: _, ...rest } = all; return JSON.stringify(typed) === before ? rest : { ...rest, [value.name]: typed }; });
   };
   const names = Object.keys(changed);
   const values = names.map((n) => ` ${quote(`${n}=${JSON.stringify(changed[n])}`)}`).join('');
-  const [fresh] = useState(() => `${run.id}-${id8()}`);
+  const [fresh] = useState(() => `${run.id}-${Math.random().toString(36).slice(2, 6)}`);
   const command = commandOf(run, rerun ? 'rerun' : 'fork', k) + values;
   const act = () => post(at('runs', run.id, rerun ? 'rerun' : 'fork'), { ...(rerun ? {} : { step: k }), values: changed, run_id: name.current.value.trim() || null });
   const next = state.data?.next ?? [];
@@ -60,20 +54,22 @@ function ForkDialog({ run, k, rerun, close }) {
 const ReplayResult = ({ result, run, close }) => html`<${Frame} title=${result.ok ? 'The replay did the same' : 'The replay differs'} close=${close} wide>
   <p>${result.ok ? `Every item of ${run.id} was executed again with its recorded calls, and produced the same states.` : 'The code does something else today than what is recorded.'}</p><pre>${result.text}</pre></${Frame}>`;
 
+// What the other verbs say, and what follows.
+const VERBS = {
+  replay: { action: 'Replay', says: () => 'Executes every item again with the recorded calls, sends nothing, and compares the states.' },
+  resume: { action: 'Resume', done: 'Resumed', says: () => 'Only what has not finished runs again. It is put into the queue; a worker continues it.' },
+  cancel: { action: 'Cancel the run', done: 'Cancelled', danger: true, says: (id) => `${id} ends as cancelled; its states stay. Items that execute now are told to stop.` },
+  delete: { action: 'Delete the run', danger: true, says: (id) => `${id} and all its states are deleted. This cannot be undone.` },
+};
+
 /** Ask what a verb needs to know, and do it. */
 export async function doVerb(verb, run, context = {}) {
-  const command = commandOf(run, verb);
-  if (verb === 'export') { location.assign(at('runs', run.id, 'export')); return; }
+  const { id } = run;
+  if (verb === 'export') { download(at('runs', id, 'export')); return; }
   if (verb === 'fork' || verb === 'rerun') { await report(await ask(ForkDialog, { run, k: Math.min(context.k ?? run.last, run.last), rerun: verb === 'rerun' }), verb === 'fork' ? 'Forked' : 'Started again', { open: true }); return; }
-  if (verb === 'replay') {
-    const result = await ask(VerbDialog, { title: `Replay ${run.id}`, action: 'Replay', command, says: 'Executes every item again with the recorded calls, sends nothing, and compares the states.', act: () => post(at('runs', run.id, 'replay')) });
-    if (result?.text !== undefined) await ask(ReplayResult, { result, run }); else await report(result, 'Replay');
-    return;
-  }
-  if (verb === 'resume') { await report(await ask(VerbDialog, { title: `Resume ${run.id}`, action: 'Resume', command, says: `Only what has not finished runs again. ${SLOW}`, act: () => post(at('runs', run.id, 'resume')) }), 'Resumed'); return; }
-  if (verb === 'cancel') { await report(await ask(VerbDialog, { title: `Cancel ${run.id}`, action: 'Cancel the run', danger: true, command, says: `${run.id} ends as cancelled; its states stay. Items that execute now are told to stop.`, act: () => post(at('runs', run.id, 'cancel')) }), 'Cancelled'); return; }
-  if (verb === 'delete') {
-    const done = await ask(VerbDialog, { title: `Delete ${run.id}`, action: 'Delete the run', danger: true, command, says: `${run.id} and all its states are deleted. This cannot be undone.`, act: () => send('DELETE', at('runs', run.id)) });
-    if (done) { toast(`${run.id} is deleted`); go('/runs'); }
-  }
+  const { action, says, danger, done } = VERBS[verb];
+  const act = () => (verb === 'delete' ? send('DELETE', at('runs', id)) : post(at('runs', id, verb)));
+  const result = await ask(VerbDialog, { title: `${verb[0].toUpperCase()}${verb.slice(1)} ${id}`, action, danger, command: commandOf(run, verb), says: says(id), act });
+  if (result?.text !== undefined) await ask(ReplayResult, { result, run });
+  else if (verb === 'delete') { if (result) { toast(`${id} is deleted`); go('/runs'); } } else await report(result, done ?? action);
 }
