@@ -306,7 +306,7 @@ def test_long_waits_are_shown_and_folded(served: Served, open_page: Open) -> Non
     page.get_by_text("slept 2 d", exact=True).wait_for()
     expect(page.locator("[data-path='rest#0'] .waited")).to_have_count(1)
     expect(page.locator("[data-path='serve#0'] .pausing")).to_have_count(1)  # a retry, two days later
-    expect(page.locator(".fold text")).to_have_count(2)
+    expect(page.locator(".folded")).to_have_count(2)
 
 
 def test_items_inside_a_subgraph_and_a_child_are_shown(served: Served, open_page: Open) -> None:
