@@ -96,18 +96,6 @@ def _working_state(copies: CopyMemo, working: WorkingState) -> None:
         setattr(made, name, copies.mapping(part) if type(part) in (dict, list, set, Overlay) else part)
 
 
-def _list(copies: CopyMemo, things: list[Any]) -> None:
-    copies.note(things, []).extend(map(copies.of, things))
-
-
-def _dict(copies: CopyMemo, things: dict[Any, Any]) -> None:
-    copies.note(things, {}).update((key, copies.of(thing)) for key, thing in things.items())
-
-
-def _tuple(copies: CopyMemo, things: tuple[Any, ...]) -> None:
-    copies.note(things, tuple(map(copies.of, things)))
-
-
 def _prior_work(copies: CopyMemo, prior_work: PriorWork) -> None:
     copies.note(prior_work, msgspec.structs.replace(prior_work, held=set(prior_work.held)))
 
@@ -116,7 +104,7 @@ _COPIED: Mapping[type, Callable[[CopyMemo, Any], None]] = {
     **dict.fromkeys(_DEEP, _parts),
     WorkingState: _working_state,
     PriorWork: _prior_work,
-    list: _list,
-    dict: _dict,
-    tuple: _tuple,
+    list: lambda copies, each: copies.note(each, []).extend(map(copies.of, each)),
+    dict: lambda copies, each: copies.note(each, {}).update((k, copies.of(v)) for k, v in each.items()),
+    tuple: lambda copies, each: copies.note(each, tuple(map(copies.of, each))),
 }

@@ -96,7 +96,7 @@ def explain(table: NodeTable, node: ConcreteNode) -> Explanation:
         table.row(source)
     fresh = freshness(table, node)
     has_value = row.verified_at >= 0
-    sources.sort(key=_latest_first)  # sources newer than the node come first
+    sources.sort(key=lambda one: (-one.row.touched_at, one.key))  # those newer than the node come first
     newer = [one for one in sources if has_value and one.row.touched_at > row.verified_at]
     return Explanation(
         node=node.key,
@@ -128,10 +128,6 @@ def freshness(table: NodeTable, node: ConcreteNode) -> str | None:
         return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
     except InvalidNodeError:
         return OUTDATED  # no schema matches one of its inputs; a pull raises the error
-
-
-def _latest_first(node: ConcreteNode) -> tuple[int, str]:
-    return -node.row.touched_at, node.key
 
 
 def _cause(node: ConcreteNode, is_newer: bool) -> Cause:

@@ -365,9 +365,6 @@ class Desk:
             value, error = None, unreadable
         self.finish(call, error, value)
 
-    def _ping(self, link: WorkerLink, frame: Ping, data: bytes) -> None:
-        self._send(link, frame)
-
     def _ready(self, link: WorkerLink, frame: Ready, data: bytes) -> None:
         if self.on_ready is not None:
             self.on_ready(link)
@@ -379,6 +376,6 @@ _HANDLERS: dict[type, Any] = {
     Made: Desk._made,
     BodyEvent: Desk._event,
     End: Desk._end,
-    Ping: Desk._ping,
+    Ping: lambda desk, link, frame, data: desk._send(link, frame),
     Ready: Desk._ready,
 }

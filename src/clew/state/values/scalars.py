@@ -178,10 +178,6 @@ def _read_path(kind: str) -> Callable[[Any], Any]:
     return read
 
 
-def _read_unset(payload: Any) -> Any:
-    return msgspec.UNSET
-
-
 WRITERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     complex: ("$complex", lambda number: [repr(number.real), repr(number.imag)]),
     datetime: ("$datetime", _moment),
@@ -211,7 +207,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "$path": _read_path("Path"),
     "$pure_posix_path": _read_path("PurePosixPath"),
     "$pure_windows_path": _read_path("PureWindowsPath"),
-    "$unset": _read_unset,
+    "$unset": lambda payload: msgspec.UNSET,
 }
 
 

@@ -62,14 +62,6 @@ def _value(written: str | None, load: Load) -> Any:
         return written
 
 
-def _bool(written: str) -> bool:
-    return written == "t"
-
-
-def _bytes(written: str) -> bytes:
-    return bytes.fromhex(written[2:])
-
-
 def _list(load: Load) -> Load:
     """Return a function that reads an array, also a nested one."""
 
@@ -95,8 +87,8 @@ def _list(load: Load) -> Load:
 
 # The oid of a type and of its array type. PostgreSQL never changes the oids of built-in types.
 _SCALARS: tuple[tuple[int, int, Load], ...] = (
-    (16, 1000, _bool),
-    (17, 1001, _bytes),
+    (16, 1000, lambda written: written == "t"),
+    (17, 1001, lambda written: bytes.fromhex(written[2:])),
     (20, 1016, int),
     (21, 1005, int),
     (23, 1007, int),

@@ -103,83 +103,42 @@ def _is_arrow_array(pyarrow: Any, cls: type) -> bool:
     return issubclass(cls, pyarrow.Array) and cls.__module__ == "pyarrow.lib"
 
 
-def _brief_array(array: Any) -> str:
-    return f"ndarray {array.dtype} {tuple(map(int, array.shape))}"
-
-
-def _brief_frame(frame: Any) -> str:
+def _frame(frame: Any) -> str:
     rows, columns = frame.shape
     return f"{type(frame).__name__} {rows}×{columns}"
 
 
-def _brief_column(column: Any) -> str:
+def _column(column: Any) -> str:
     return f"{type(column).__name__} {column.dtype} ({len(column)},)"
 
 
-def _brief_arrow(array: Any) -> str:
+def _arrow(array: Any) -> str:
     return f"{type(array).__name__} {array.type} ({len(array)},)"
 
 
 _N, _D, _L, _A = ("numpy",), ("pandas", "pyarrow"), ("polars",), ("pyarrow",)
-_PD, _PL, _PA, _PY = pandas_values, polars_values, arrow_values, pydantic_values
+_NP, _PD, _PL, _PA, _PY = numpy_values, pandas_values, polars_values, arrow_values, pydantic_values
 _FORMATS = (
     Format(
         "npy",
         "numpy.ndarray",
         _N,
         _is("ndarray"),
-        numpy_values.write_array,
-        numpy_values.read_array,
-        _brief_array,
+        _NP.write_array,
+        _NP.read_array,
+        lambda array: f"ndarray {array.dtype} {tuple(map(int, array.shape))}",
     ),
+    Format("numpy_scalar", "numpy scalar", _N, _is_scalar, _NP.scalar_tree, _NP.read_scalar, repr, True),
+    Format("pandas_frame", "pandas.DataFrame", _D, _is("DataFrame"), _PD.write_frame, _PD.read_frame, _frame),
+    Format("pandas_series", "pandas.Series", _D, _is("Series"), _PD.write_series, _PD.read_series, _column),
+    Format("pandas_index", "pandas.Index", _D, _is_index, _PD.write_index, _PD.read_index, _column),
+    Format("polars_frame", "polars.DataFrame", _L, _is("DataFrame"), _PL.write_frame, _PL.read_frame, _frame),
+    Format("polars_series", "polars.Series", _L, _is("Series"), _PL.write_series, _PL.read_series, _column),
+    Format("arrow_table", "pyarrow.Table", _A, _is("Table"), _PA.write_table, _PA.read_table, _frame),
     Format(
-        "numpy_scalar",
-        "numpy scalar",
-        _N,
-        _is_scalar,
-        numpy_values.scalar_tree,
-        numpy_values.read_scalar,
-        repr,
-        True,
+        "arrow_batch", "pyarrow.RecordBatch", _A, _is("RecordBatch"), _PA.write_batch, _PA.read_batch, _frame
     ),
-    Format(
-        "pandas_frame",
-        "pandas.DataFrame",
-        _D,
-        _is("DataFrame"),
-        _PD.write_frame,
-        _PD.read_frame,
-        _brief_frame,
-    ),
-    Format(
-        "pandas_series", "pandas.Series", _D, _is("Series"), _PD.write_series, _PD.read_series, _brief_column
-    ),
-    Format("pandas_index", "pandas.Index", _D, _is_index, _PD.write_index, _PD.read_index, _brief_column),
-    Format(
-        "polars_frame",
-        "polars.DataFrame",
-        _L,
-        _is("DataFrame"),
-        _PL.write_frame,
-        _PL.read_frame,
-        _brief_frame,
-    ),
-    Format(
-        "polars_series", "polars.Series", _L, _is("Series"), _PL.write_series, _PL.read_series, _brief_column
-    ),
-    Format("arrow_table", "pyarrow.Table", _A, _is("Table"), _PA.write_table, _PA.read_table, _brief_frame),
-    Format(
-        "arrow_batch",
-        "pyarrow.RecordBatch",
-        _A,
-        _is("RecordBatch"),
-        _PA.write_batch,
-        _PA.read_batch,
-        _brief_frame,
-    ),
-    Format(
-        "arrow_array", "pyarrow.Array", _A, _is_arrow_array, _PA.write_array, _PA.read_array, _brief_arrow
-    ),
+    Format("arrow_array", "pyarrow.Array", _A, _is_arrow_array, _PA.write_array, _PA.read_array, _arrow),
     Format(
         "arrow_chunks",
         "pyarrow.ChunkedArray",
@@ -187,7 +146,7 @@ _FORMATS = (
         _is("ChunkedArray"),
         _PA.write_array,
         _PA.read_chunked,
-        _brief_arrow,
+        _arrow,
     ),
     Format("pydantic_url", "pydantic URL", ("pydantic",), _PY.is_url, _PY.url_tree, _PY.read_url, repr, True),
 )
