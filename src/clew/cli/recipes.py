@@ -69,7 +69,6 @@ def read_recipe(folder: Path) -> Recipe:
 
 
 def find_recipe(name: str) -> Recipe:
-    """Return the recipe with a name."""
     recipes = {recipe.name: recipe for recipe in all_recipes()}
     if name not in recipes:
         raise CommandError(f"unknown recipe {name!r}", f"{nearest(name, recipes)} `clew new` describes them")

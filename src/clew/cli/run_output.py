@@ -79,7 +79,6 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
-    """Return a result as JSON data."""
     return {
         "run_id": result.run_id,
         "status": result.status,

@@ -64,7 +64,6 @@ class Picture:
 
 
 def picture_of(graph: Graph) -> Picture:
-    """Return the picture of a graph."""
     return _picture(graph, "n", outermost=True)
 
 

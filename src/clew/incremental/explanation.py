@@ -89,7 +89,6 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(table: NodeTable, node: ConcreteNode) -> Explanation:
-    """Return the explanation of a node."""
     row = table.row(node)
     sources, unknown = all_sources(table, node)
     for source in sources:

@@ -48,7 +48,6 @@ class NodeRecord(msgspec.Struct):
     origin: int
 
     def get(self) -> Any:
-        """Return the value."""
         value = self.value
         if value is PENDING:
             value = self.value = unpacked(self.code)  # type: ignore[arg-type]
@@ -184,7 +183,6 @@ class NodeTable:
         return tuple(found), unknown
 
     def row(self, node: ConcreteNode) -> NodeRecord:
-        """Return the record of a node."""
         row: NodeRecord | None = node.row
         if row is None:
             row = self.reader.load(node.key) if self.reader is not None else None

@@ -167,7 +167,6 @@ class GraphPersistence:
             return not self.is_outdated and self.kv.version() == self._version
 
     def load(self, key: str) -> NodeRecord | None:
-        """Return a stored record."""
         data = self.kv.read(NODE + key)
         return None if data is None else self._row(key, data)
 

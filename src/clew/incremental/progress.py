@@ -37,7 +37,6 @@ class PullProgress:
         return finish
 
     def lines(self) -> list[Line]:
-        """Return one line."""
         seconds = time.monotonic() - self.began
         text = f"{self.name}: {self.done:,} of {self.total:,} nodes, {seconds:.1f} s"
         return [((text, "cyan"), (self.last, "dim"))]

@@ -25,7 +25,6 @@ class RunIds(NamedTuple):
 
 
 def ids_of(run: ObservedRun) -> RunIds:
-    """Return the ids of a run."""
     text = f"{len(run.run_id)}:{run.run_id}{round(run.created * 1e6)}"
     digest = sha256(text.encode()).digest()
     # an id of zero is invalid

@@ -90,7 +90,6 @@ class RunExecution:
             self._off_loop.close()
 
     def new_hold(self, run_id: str | None) -> Hold:
-        """Return a hold on a new run."""
         return Hold(new_run_id(run_id), fresh_owner() if self._store.encodes else "")
 
     def open_session(self, values: Any, run_id: str | None, stops: Stops | None = None) -> Session:

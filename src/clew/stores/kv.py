@@ -62,7 +62,6 @@ class KeyValueTable(Protocol):
 
 
 def joined(content: Content) -> bytes:
-    """Return the bytes of a content."""
     return b"".join(content) if isinstance(content, list) else bytes(content)
 
 

@@ -16,7 +16,6 @@ MOST_IN_MEMORY = 10_000
 
 
 def result_checksum(key: str, body: bytes) -> int:
-    """Return the checksum of a result."""
     return crc32(body, crc32(key.encode())) - (1 << 31)  # signed, as for entries
 
 

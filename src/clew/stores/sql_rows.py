@@ -169,7 +169,6 @@ _TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
 
 
 def read_census(census: str) -> dict[str, int]:
-    """Read a census."""
     return msgspec.json.decode(census, type=dict[str, int])
 
 

@@ -37,7 +37,6 @@ def call_later(owner: Any, seconds: float, call: Callable[[], None]) -> None:
 
 
 def cancel(owner: Any) -> None:
-    """Remove the call of an owner."""
     _calls.pop(owner, None)
 
 

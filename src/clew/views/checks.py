@@ -88,7 +88,6 @@ class _Document(TypedDict):
 
 
 def check_document(name: str, result: CheckResult) -> Json:
-    """Return the result of a check as JSON."""
     explored, options = result.explored, result.check._options
 
     def kind(state: str) -> str:
@@ -303,7 +302,6 @@ def checks_json(store: Store) -> Json:
 
 
 def check_json(store: Store, name: str) -> Json:
-    """Return one check."""
     found = _documents(store).get(name)
     if found is None:
         raise UnknownValueError(f"the store has no check {name!r}")

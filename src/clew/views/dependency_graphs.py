@@ -22,12 +22,10 @@ _VALUE = 16_000
 
 
 def names(store: Store) -> list[str]:
-    """Return the names of the dependency graphs of a store."""
     return [name[len(PREFIX) :] for name in table_names(store) if name.startswith(PREFIX)]
 
 
 def graphs_json(store: Store) -> Json:
-    """Return the dependency graphs of a store."""
     found: list[Json] = []
     for name in names(store):
         try:

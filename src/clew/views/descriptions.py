@@ -27,7 +27,6 @@ def description_of(run: StoredRun) -> Json:
 
 
 def nodes_of(form: Json) -> list[Json]:
-    """Return the nodes of a description."""
     nodes = form.get("nodes")
     return [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
 

@@ -43,7 +43,6 @@ class RunList:
         self._store: Store = runs.store
 
     def page(self, text: str, sort: str, cursor: str | None, limit: int, now: float) -> Json:
-        """Return a page of runs as JSON."""
         name = sort.removeprefix("-")
         if name not in SORTS:
             raise InputError(f"sort must be one of {', '.join(SORTS)}, with - for descending, got {sort!r}")

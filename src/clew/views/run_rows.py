@@ -77,7 +77,6 @@ class RowReader:
         return max(0.0, (now if status in EXECUTES else row.updated) - row.created)
 
     def owner_json(self, row: RunRow) -> Json | None:
-        """Return the owner of a run as JSON."""
         owner = self.owner(row)
         if owner is None:
             return None
@@ -193,5 +192,4 @@ NOTHING: Json = says(None, "")
 
 
 def is_over(row: RunRow) -> bool:
-    """Return whether a run has ended."""
     return row.status in FINAL

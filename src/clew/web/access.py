@@ -111,7 +111,6 @@ class AccessRules:
         return None
 
     def is_token(self, text: str) -> bool:
-        """Return whether a text is the token."""
         return self._token is not None and hmac.compare_digest(text.encode(), self._token)
 
     def _is_known(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:

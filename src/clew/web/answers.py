@@ -88,5 +88,4 @@ def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def failure(error: ApiError) -> Response:
-    """Return an error as an answer."""
     return answer({"error": error.body}, error.status)

@@ -80,7 +80,6 @@ class Parameters:
         self.by = ""  # who sent it
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text."""
         return next((value for key, value in self._pairs if key == name), default)
 
     def given(self, name: str) -> str | None:
@@ -229,7 +228,6 @@ class Api:
         return self.states.changes(run_id, first, query.number("to", first + 199))
 
     def state(self, query: Parameters, body: Any, run_id: str, step: str) -> Any:
-        """Return a state."""
         return self.states.state(run_id, step)
 
     def value(self, query: Parameters, body: Any, run_id: str, step: str, name: str) -> Any:
@@ -264,7 +262,6 @@ class Api:
         return self._journal.json(run_id, query.number("after", 0), limit)
 
     def question(self, query: Parameters, body: Any, run_id: str, path: str) -> Any:
-        """Return one question."""
         return self.questions.one(run_id, path)
 
     def verb(self, verb: str, query: Parameters, body: Any, run_id: str) -> Any:
@@ -302,19 +299,15 @@ class Api:
         return queues_json(self.store, self.address, self.finished.json(window, self.now()))
 
     def check_list(self, query: Parameters, body: Any) -> Any:
-        """Return the checks of the store."""
         return checks_json(self.store)
 
     def check(self, query: Parameters, body: Any, name: str) -> Any:
-        """Return one check."""
         return check_json(self.store, name)
 
     def dependency_graphs(self, query: Parameters, body: Any) -> Any:
-        """Return the dependency graphs of the store."""
         return graphs_json(self.store)
 
     def dependency_graph(self, query: Parameters, body: Any, name: str) -> Any:
-        """Return one dependency graph."""
         node = query.text("node")
         found = values_json(self.store, name, node, schemas=query.text("show") == "schemas")
         named = {"pull": node, "invalidate": node, "set": ""}

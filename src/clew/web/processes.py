@@ -38,7 +38,6 @@ class ServerProcesses:
         self._lock = threading.Lock()
 
     def start_worker(self) -> None:
-        """Start the worker."""
         command = [
             sys.executable,
             "-m",

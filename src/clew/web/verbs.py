@@ -155,7 +155,6 @@ class Verbs:
         return self.done(run_id)
 
     def delete(self, run_id: str, body: Json, by: str) -> Json:
-        """Delete a run."""
         self._engine.delete(run_id)
         return {"run": run_id, "status": "deleted", "queued": False, "worker": None, "command": None}
 

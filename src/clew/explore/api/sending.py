@@ -69,7 +69,6 @@ class Traffic:
         self.log: list[SentRequest] | None = None
 
     def count(self, operation: Operation, response: HttpResponse) -> None:
-        """Count a response."""
         self.statuses.setdefault(operation.name, Counter())[response.status] += 1
         if not operation.declares(response.status) and response.status < checks.FAILED:
             self.undeclared[f"{operation.name} {response.status}"] += 1
@@ -122,7 +121,6 @@ class Sender:
         return [self.action(call) for call in calls]
 
     def action(self, call: Call) -> Action:
-        """Return a call as an action."""
         self.calls[call.name] = call
         return Action(call.name, lambda world: self.perform(world, call), probe=call.probe)
 

@@ -60,7 +60,6 @@ class Schemas:
 
 
 def observe(systems: Mapping[str, Any], names: Iterable[str]) -> Snapshot:
-    """Observe systems by name."""
     return {name: systems[name].observe() for name in names}
 
 

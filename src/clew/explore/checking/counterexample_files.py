@@ -60,7 +60,6 @@ def save(result: CheckResult, path: str | os.PathLike[str]) -> None:
 
 
 def counterexamples(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the counterexamples of a file."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -37,7 +37,6 @@ def document(result: ExplorationResult) -> dict[str, Any]:
 
 
 def violation_json(violation: Violation) -> dict[str, Any]:
-    """Return a violation as JSON data."""
     return {
         "cause": violation.kind.cause,
         "name": violation.name,

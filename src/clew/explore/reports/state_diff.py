@@ -71,7 +71,6 @@ def one_line(value: Any, width: int = 60) -> str:
 
 
 def describe_change(change: Change) -> str:
-    """Return a change as text."""
     where, before, after = change
     if not before:
         return f"{where}: {after} (new)"

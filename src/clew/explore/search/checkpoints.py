@@ -193,7 +193,6 @@ class CheckpointCache:
             self._world.release(checkpoint.id)
 
     def release_all(self) -> None:
-        """Release all checkpoints."""
         for checkpoint in self._checkpoints.values():
             self._world.release(checkpoint.id)
         self._checkpoints.clear()

@@ -67,7 +67,6 @@ def ambiguous_calls(known: CallHistory, epoch: tuple[int, ...], attempt: int) ->
 
 
 def place_text(place: Place) -> str:
-    """Return the place of a call as text."""
     return ".".join(map(str, place))
 
 

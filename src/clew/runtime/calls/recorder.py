@@ -51,7 +51,6 @@ class ItemCalls:
             self.add(entry)
 
     def add(self, entry: RecordedCall | CallIntent) -> None:
-        """Add a recorded call or an intent."""
         if isinstance(entry, CallIntent):
             self.intents.append(entry)
         else:

@@ -71,14 +71,12 @@ class TimedHost(Host):
         return self.settings.default_node_timeout if own is None else own
 
     def at(self, when: float, timer: Timer) -> None:
-        """Set a timer."""
         self._push(self.timers, when, timer)
 
     def _push(self, timers: list[tuple[float, int, Timer]], when: float, timer: Timer) -> None:
         heapq.heappush(timers, (when, next(_numbers), timer))
 
     def forget(self, timer: Timer) -> None:
-        """Remove a timer."""
         self.timers = [entry for entry in self.timers if entry[2] is not timer]
         heapq.heapify(self.timers)
 

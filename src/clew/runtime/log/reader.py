@@ -113,7 +113,6 @@ class RunReader:
         return self.graph is not None
 
     def graph_of(self, row: RunRow) -> Graph:
-        """Return the graph to read a run with."""
         if self.graph is not None and is_made_with(row, self.graph):
             return self.graph
         found = self._skeletons.get(row.description)
@@ -134,7 +133,6 @@ class RunReader:
         return self.run_of(row)
 
     def run_of(self, row: RunRow) -> StoredRun:
-        """Return a run, given its row."""
         return StoredRun(self, row)
 
     def rows(self, status: str | None = None, *, of: str | None = None) -> list[RunRow]:
@@ -174,7 +172,6 @@ class StoredRun:
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph to read the run with."""
         return self._runs.graph_of(self.accepted)
 
     def program(self, start: GraphState) -> Program:

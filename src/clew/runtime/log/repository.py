@@ -251,7 +251,6 @@ class RunRepository:
         return fence
 
     def release(self, run_id: str, fence: int) -> None:
-        """Release a run."""
         self._store.release(run_id, fence)
 
     def import_run(

@@ -189,7 +189,6 @@ class RunLog(msgspec.Struct):
         return {place: step for place, step in self.steps_by_place().items() if is_by_hand(step.outcomes)}
 
     def chain(self, program: Program) -> Chain:
-        """Return the chain of the run."""
         return self._chain(program, "", self.start, self.steps)
 
     def inner_chain(self, graph: Graph, prefix: str) -> Chain:

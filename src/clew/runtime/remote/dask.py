@@ -115,7 +115,6 @@ class DaskBackend:
         return "127.0.0.1" if hosts == {mine} else mine
 
     def submit(self, token: str, task: bytes, handles: Sequence[Any], attempt: Attempt, done: Done) -> Any:
-        """Start a task."""
         future = self._client.submit(
             run_task,
             *(self._address, token, task, self._lost_after, *handles),

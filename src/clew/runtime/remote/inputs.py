@@ -117,7 +117,6 @@ class LargeInputs:
                     self._remove(self._idle.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Remove all inputs."""
         with self._lock:
             for found in list(self._by_digest.values()):
                 self._remove(found)

@@ -181,7 +181,6 @@ class ProcessBackend:
         return True
 
     def close(self, *, wait: bool) -> None:
-        """End all processes."""
         with self._lock:
             self._closed = True
             workers = list(self._workers.values())

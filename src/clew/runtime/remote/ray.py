@@ -126,7 +126,6 @@ class RayBackend:
         check_probes(text for how, text in ends if how == "unreachable")
 
     def submit(self, token: str, task: bytes, handles: Sequence[Any], attempt: Attempt, done: Done) -> Any:
-        """Start a task."""
         if not self._ray.is_initialized():  # Ray would start a new cluster
             raise NodeError(f"{attempt.place}: Ray was shut down; call ray.init() and create a new executor")
         remote = (self._inner_task if attempt.is_inner else self._task).remote

@@ -128,7 +128,6 @@ def entry_json(entry: LogEntry) -> Json:
 
 
 def entries_of(form: RunForm) -> list[LogEntry]:
-    """Return the log entries of a document."""
     return [
         LogEntry(each.kind, each.path, each.n, each.body.encode(), bytes.fromhex(each.digest))
         for each in form.entries

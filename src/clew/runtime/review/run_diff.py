@@ -280,7 +280,6 @@ def _by_item(inside: Sequence[Frames]) -> dict[str, list[str]]:
 
 
 def _decision_and_error(outcome: Outcome) -> dict[str, Any]:
-    """Return the decision and the error of an outcome."""
     found: dict[str, Any] = {}
     if outcome.decision is not None:
         found["its decision"] = [

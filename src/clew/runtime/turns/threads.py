@@ -308,5 +308,4 @@ def find_thread(name: str, opener: RunOpener) -> Thread:
 
 
 def all_threads(opener: RunOpener) -> list[Thread]:
-    """Return the threads of a store, by name."""
     return [Thread(name, head, opener) for name, head in opener.store.threads()]

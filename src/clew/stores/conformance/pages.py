@@ -25,7 +25,6 @@ def _filled(store: Store, count: int = 10) -> None:
 
 
 def _ids(store: Store, **options: Any) -> list[str]:
-    """Return the ids on all pages."""
     found, cursor = list[str](), None
     while True:
         rows, cursor = store.page(cursor=cursor, **options)

@@ -92,5 +92,4 @@ def bounds(first: str, beyond: str) -> tuple[str, str, str, str]:
 
 
 def columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Return the columns of rows."""
     return [list(column) for column in zip(*rows)] or [[] for _ in range(width)]

@@ -90,7 +90,6 @@ def clear_cache(store: PostgresStore, node: str | None = None) -> int:
 
 
 def result_keys(link: StoreConnection) -> list[str]:
-    """Return the keys of all results."""
     found = link.run(_WHAT, lambda cursor, _: _rows(cursor, "SELECT key FROM @.results ORDER BY id", ()))
     return [key for (key,) in found]
 

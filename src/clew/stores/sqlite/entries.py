@@ -127,7 +127,6 @@ def within(
 
 
 def named(db: sqlite3.Connection, number: int, kind: str, path: str) -> Found:
-    """Return the entries of one kind and path."""
     found = db.execute(
         f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = ? AND path = ?", (number, kind, path)
     ).fetchall()

@@ -74,7 +74,6 @@ def clear_cache(store: SQLiteStore, node: str | None = None) -> int:
 
 
 def result_keys(db: sqlite3.Connection) -> list[str]:
-    """Return the keys of all results."""
     return [str(key) for (key,) in _rows(db, "SELECT key FROM results ORDER BY id", ())]
 
 

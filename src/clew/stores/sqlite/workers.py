@@ -73,7 +73,6 @@ class Workers:
         return owner, self._clock.boot, self._slot(), self._now() + lease / 2
 
     def describe(self, db: sqlite3.Connection, owner: str, label: str) -> None:
-        """Store the label of an owner."""
         db.execute("UPDATE workers SET label = ? WHERE owner = ?", (label, owner))
 
     def renew(self, db: sqlite3.Connection, owner: str, lease: float, info: Mapping[str, Any] | None) -> None:

@@ -56,7 +56,6 @@ class StepIndex:
         self.retried: list[tuple[int, str]] = []
 
     def add(self, number: int, body: bytes) -> None:
-        """Add a stored step."""
         begin, end, count = float("inf"), 0.0, 0
         for node, path, started, duration, attempt, has_failed in step_times(body):
             count += 1

@@ -21,7 +21,6 @@ def counts_of(store: Store, run_id: str) -> Mapping[tuple[str, str], int]:
 
 
 def record_of(run: StoredRun, entry: LogEntry) -> Any:
-    """Return an entry as a record."""
     row = run.row
     return EntryDecoder(row.run_id, run.store.blob, row.created, classes=False).record(entry)
 

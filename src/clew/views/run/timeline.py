@@ -65,7 +65,6 @@ class Columns:
             self.add_item(step.number, step.prefix + outcome.path, outcome)
 
     def add_item(self, number: int, path: str, outcome: Outcome) -> None:
-        """Add one item."""
         self.paths.add(path)
         row = (
             encodable(path),

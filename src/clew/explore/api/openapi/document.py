@@ -69,7 +69,6 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
         return [each for each in self.parameters if each.where == where]
 
     def declares(self, status: int) -> bool:
-        """Return whether the document declares a status."""
         return self._key(status) is not None
 
     def response_schema(self, status: int) -> Schema | None:

@@ -77,7 +77,6 @@ def kind_of(schema: Schema) -> str:
 def value_of(
     document: ApiDocument, schema: Any, number: int, variant: str = "full", name: str = "", depth: int = 0
 ) -> Any:
-    """Return a value of a schema."""
     if variant == "nulls" and depth and may_be_null(document, schema):
         return None
     found = merged(document, schema)

@@ -332,7 +332,6 @@ def _curl_body(references: References, value: Any) -> str:
 
 
 def as_test_module(found: Sequence[Reproduction]) -> str:
-    """Return a module with all reproductions as tests."""
     head = (
         '"""Tests of what an exploration found.\n\n'
         "Each needs the fixture `client`, a client of a fresh service. Some need `rows`, a function that returns\n"

@@ -212,7 +212,6 @@ class WsgiTransport:
         self._logged.open()
 
     def send(self, request: HttpRequest) -> HttpResponse:
-        """Send a request."""
         self._logged.last = None
         headers, body = request.encoded()
         environ: dict[str, Any] = {

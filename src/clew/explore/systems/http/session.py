@@ -148,7 +148,6 @@ def jar_of(client: Any) -> CookieJar | BaseCookie[str] | dict[Any, Any] | None:
 
 
 def cookies_of(client: Any) -> dict[str, str]:
-    """Return the cookies of a client by name."""
     jar = jar_of(client)
     if jar is None:
         return {}

@@ -307,7 +307,6 @@ class EntryDecoder:
         self.has_kept = False  # a value was not fetched
 
     def blob(self, digest: str) -> bytes:
-        """Return a blob."""
         content = self._lookup(digest)
         self.fetched += len(content)
         return content
@@ -347,7 +346,6 @@ class EntryDecoder:
         return step
 
     def outcome(self, plain: Sequence[Any]) -> Outcome:
-        """Return an outcome."""
         node, visit, update, started, duration, *more = plain
         rest: Mapping[str, Any] = more[0] if more else {}
         if isinstance(rest, str):

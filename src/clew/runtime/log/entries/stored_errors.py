@@ -77,7 +77,6 @@ def plain_failure(failure: Failure) -> dict[str, Any]:
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:
-    """Return an error as plain data."""
     return _plain(error, ())
 
 

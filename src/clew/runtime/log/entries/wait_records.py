@@ -85,7 +85,6 @@ def encode_wait(wait: WaitRecord, out: Any) -> tuple[str, int, Any]:
 
 
 def decode_wait(entry: Any, body: Any, into: Any) -> WaitRecord:
-    """Return a wait."""
     position, reason, name, seconds, due, attempt, epoch = body
     return WaitRecord(entry.path, entry.n, position, reason, name, seconds, due, attempt, tuple(epoch))
 
@@ -97,7 +96,6 @@ def encode_end(end: WaitEnd, out: Any) -> tuple[str, int, Any]:
 
 
 def decode_end(entry: Any, body: Any, into: Any) -> WaitEnd:
-    """Return the end of a wait."""
     return WaitEnd(entry.path, entry.n, *body)
 
 
@@ -107,7 +105,6 @@ def encode_signal(signal: SignalRecord, out: Any) -> tuple[str, int, Any]:
 
 
 def decode_signal(entry: Any, body: Any, into: Any) -> SignalRecord:
-    """Return a signal."""
     return SignalRecord(entry.path, entry.n, *body)
 
 

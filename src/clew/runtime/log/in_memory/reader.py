@@ -27,7 +27,6 @@ from clew.stores import LogEntry, RunRow, Store
 
 
 def reader_of(graph: Graph | None, store: Store, on_conflict: str) -> RunReader:
-    """Return the reader for the runs of a store."""
     return (RunReader if store.encodes else MemoryReader)(graph, store, on_conflict)
 
 
@@ -40,14 +39,12 @@ class MemoryReader(RunReader):
     """Opens runs that consist of objects."""
 
     def graph_of(self, row: RunRow) -> Graph:
-        """Return the graph to read a run with."""
         if self.graph is not None and is_made_with(row, self.graph):
             return self.graph
         kept: Graph = row.description
         return kept
 
     def run_of(self, row: RunRow) -> MemoryRun:
-        """Return a run, given its row."""
         return MemoryRun(self, row)
 
     def recall(self, run_id: str, *, intents: bool) -> Recall:
@@ -76,7 +73,6 @@ class MemoryRun(StoredRun):
         return self.whole().row
 
     def whole(self, before: Callable[[int], GraphState] | None = None) -> RunLog:
-        """Return the log."""
         entries, renewed = self.store.entries(self.row.run_id), renewal()
         if renewed is None:
             return read_log(self.row, self.row.start, entries, self._runs.on_conflict)

@@ -22,7 +22,6 @@ from clew.stores.memory.store import NOWHERE
 
 
 def repository_of(graph: Graph | None, store: Store, on_conflict: str) -> RunRepository:
-    """Return the repository for a store."""
     return (RunRepository if store.encodes else MemoryRepository)(graph, store, on_conflict)
 
 
@@ -113,7 +112,6 @@ class MemoryRepository(RunRepository):
     def new_writer(
         self, run_id: str, start: GraphState, created: float, fence: int, *_: Any, **__: Any
     ) -> LogWriter:
-        """Return a writer for a new run."""
         return MemoryWriter(self._store, run_id, fence)
 
     def writer(self, log: RunLog, fence: int, *_: Any) -> LogWriter:

@@ -150,7 +150,6 @@ def scalar_tree(scalar: Any) -> list[Any]:
 
 
 def read_scalar(tree: Any) -> Any:
-    """Return the scalar of a tree."""
     np: Any = sys.modules["numpy"]
     kind, content = tree
     if kind == "str":

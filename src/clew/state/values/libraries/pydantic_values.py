@@ -34,7 +34,6 @@ def url_tree(url: Any) -> list[str]:
 
 
 def read_url(tree: Any) -> Any:
-    """Return the URL of a tree."""
     name, text = tree
     if type(name) is not str or name not in _NAMES or type(text) is not str:
         raise ValueError("a URL is stored as the name of its type and its text")
