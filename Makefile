@@ -58,26 +58,26 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: $(VENV)/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
+demo: $(VENV)/.installed ## ask a question across three databases, then run the demo
 	@$(VENV)/bin/python nl2sql/examples/demo.py
 	@$(VENV)/bin/clew demo
 	@echo "(the command is in $(VENV)/bin)"
 
-test: $(VENV)/.installed ## all tests but the slow campaigns
+test: $(VENV)/.installed ## run the tests, except the slow ones
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
 
-test-all: $(VENV)/.installed ## all tests; PARTS=20 makes the campaigns ten times as long
+test-all: $(VENV)/.installed ## run all tests; PARTS=20 runs ten times as much of the slow ones
 	@CLEW_CAMPAIGN_PARTS=$(PARTS) $(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'slow or not slow' $(PYTEST_ARGS)
 
-coverage: $(VENV)/.installed ## tests with branch coverage
+coverage: $(VENV)/.installed ## run the tests with branch coverage
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed ## ruff and mypy, changing nothing
+lint: $(VENV)/.installed ## run ruff and mypy, without changes
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
 	@$(VENV)/bin/python -m mypy
 
-format: $(VENV)/.installed ## let ruff repair what it can
+format: $(VENV)/.installed ## format the code, and fix what ruff can fix
 	@$(VENV)/bin/python -m ruff check --fix .
 	@$(VENV)/bin/python -m ruff format .
 
@@ -90,7 +90,7 @@ docs: $(DOCS_VENV)/.installed ## build the documentation site into build/site; w
 bench: .venv-bench/.installed ## measure Clew and its peers
 	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
-clean: ## remove everything that these targets made
+clean: ## remove everything that these targets created
 	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
