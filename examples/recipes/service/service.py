@@ -62,7 +62,7 @@ async def start(order: Order) -> dict:
 @app.get("/runs/{run_id}/events")
 async def events(run_id: str, last_event_id: str | None = Header(None)) -> StreamingResponse:
     handle = engine.handle(run_id)
-    found = handle.events(after=last_event_id)  # InputError if it is no cursor of this run
+    found = handle.events(after=last_event_id)  # InputError if it is not a cursor of this run
     await asyncio.to_thread(lambda: handle.status)  # UnknownRunError, before the response begins
 
     async def lines():

@@ -101,15 +101,15 @@ def parse(proposal: str, dialect: str) -> exp.Expression:
         reason = str(error).partition("\n")[0]
         if not _BEGINS_LIKE_A_QUERY.match(proposal):
             raise SecurityViolationError(
-                "only a SELECT may be sent, and this does not begin like one"
+                "only a SELECT is allowed, and the text does not start with one"
             ) from error
         raise InvalidPlanError(f"the query cannot be parsed as {dialect}: {reason}") from error
     except RecursionError as error:
         raise InvalidPlanError("the query is nested too deeply to be read") from error
     if not statements:
-        raise InvalidPlanError("there is no query")
+        raise InvalidPlanError("the text contains no query")
     if len(statements) > 1:
-        raise SecurityViolationError("there are several statements where one query is allowed")
+        raise SecurityViolationError("expected one query, got several statements")
     root: Any = statements[0]
     if type(root).__name__ not in ROOTS:
         raise SecurityViolationError(f"expected a SELECT, got {_statement(root)}")
@@ -173,7 +173,7 @@ class Inspection:
         if isinstance(node, exp.Select):
             odd = given - _SELECT_PARTS
             if not node.expressions:
-                raise InvalidPlanError("there is a SELECT of nothing")
+                raise InvalidPlanError("the query selects nothing")
         elif isinstance(node, exp.Star):
             odd = given
         elif isinstance(node, exp.Subquery):

@@ -179,7 +179,7 @@ class WorkerHost(Host):
         except Exception as error:
             item = self.item
             raise EncodeError(
-                f"node {item.node.name!r} at {item.path}: what it gives to ctx.{method} cannot be pickled for the "
+                f"node {item.node.name!r} at {item.path}: an argument of ctx.{method} cannot be pickled for the "
                 f'driver: {line_of(error)}; give plain data, or keep the node in the driver with on="driver"'
             ) from error
 
