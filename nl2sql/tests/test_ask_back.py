@@ -1,4 +1,4 @@
-"""An uncertain question is asked back: up to three readings, and a choice that decides."""
+"""For an uncertain question, a person chooses between up to three readings."""
 
 from __future__ import annotations
 
