@@ -8,10 +8,13 @@ The layers, lowest first. Imports only point down::
     stores      1  storage of runs: memory, SQLite, PostgreSQL, and the conformance suite for stores
     incremental 2  the dependency graph: values computed on demand, and recomputed only if necessary
     engine      2  the pure state machine: what runs next, merging, lookahead; no clock, no I/O
+    drawing     2  graphs as SVG, DOT, Mermaid and text
     runtime     3  the Engine and its drivers (blocking, asyncio): durability, recorded calls, replay, reuse
     observe     4  traces for OpenTelemetry, metrics for Prometheus
     explore     4  exploration of every reachable state; checks of workflows; systems that can roll back
-    cli         5  the command line, one module for each command
+    views       5  runs as JSON for people
+    web         6  the page and its HTTP API
+    cli         7  the command line, one module for each command
     testing        a virtual clock, completion in any order, the conformance suite
     pytest_plugin  recorded runs as regression tests
 """
@@ -100,7 +103,7 @@ __all__ = [
 ]
 
 
-# What runs graphs and keeps runs is loaded by those who use it: a module that only defines graphs does not.
+# The runtime and the stores are loaded on first use: a module that only defines graphs does not need them.
 _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),

@@ -3,7 +3,7 @@
 Rules:
 
 - `brief` returns one line of bounded length for any value. It shows neither raw bytes nor the content of arrays and
-  tables, it does not raise, and it calls `repr` only for objects that are no container.
+  tables, it does not raise, and it calls `repr` only for objects that are not containers.
 - Every text becomes HTML through `escape`, so a hostile value cannot inject markup or scripts. Only a pandas table is
   shown by its own HTML, which pandas escapes.
 - The style sheet has class names that begin with ``clew-``, and a dark theme.

@@ -1,7 +1,7 @@
 """The link from an exception to the run that raised it: one note for people, and the result for code.
 
 The link is in the instance dictionary, which every exception of any class has: frozen, with slots, or with a
-``__getattr__`` that raises. A weak table would not do, because builtin exceptions cannot be referenced weakly.
+``__getattr__`` that raises. A weak table would not work, because builtin exceptions cannot be referenced weakly.
 
 An exception has at most one link, to the run that raised it last. The link is not part of the exception: it is neither
 stored nor pickled with it.

@@ -251,7 +251,7 @@ class InputError(RunError):
 class UnknownRunError(RunError, KeyError):
     """A run, step or label does not exist. `nearest` has the ids of runs with similar names.
 
-    Similar names are sought on first use, because most callers catch the error and never print it."""
+    Similar names are searched on first use, because most callers catch the error and never print it."""
 
     def __init__(self, message: str = "", *, run_id: str = "", recent: tuple[str, ...] = ()) -> None:
         super().__init__(message)

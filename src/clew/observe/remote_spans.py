@@ -1,8 +1,8 @@
-"""The spans of a driver, in another process: what a node does to its span there crosses back to the driver.
+"""The spans of a driver, in another process: what a node does to its span there is sent back to the driver.
 
 The span of a node or of a recorded call belongs to the driver. In the process that executes the call, a `RemoteSpan`
 with the same ids is the current one. It collects attributes, events, links, the status and the name. When the call
-ends, they cross with its result, and the driver adds them to the span. Those of a worker that dies are lost.
+ends, they are sent with its result, and the driver adds them to the span. Those of a worker that dies are lost.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class RemoteSpan(NonRecordingSpan):
 
 
 def _plain(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the attributes that can cross; others are not valid anyway."""
+    """Return the attributes that can be sent; others are not valid anyway."""
     return {str(name): value for name, value in (attributes or {}).items() if _is_plain(value)}
 
 

@@ -1,8 +1,8 @@
 """The metrics of a store: its queues and its workers, read on request.
 
-A store that does not answer is a metric too: ``clew_store_up`` is 0, and the others are left out. Who asks more often
-than once a second gets the same numbers again. A queue that is empty is reported with zeros if a living worker takes
-from it, or if it had runs before: a graph that ends looks like a queue without a report.
+A store that does not answer is a metric too: ``clew_store_up`` is 0, and the others are left out. Requests within a
+second get the same numbers. A queue that is empty is reported with zeros if a living worker takes from it, or if it had
+runs before: otherwise its chart would end.
 """
 
 from __future__ import annotations

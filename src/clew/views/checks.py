@@ -164,7 +164,7 @@ def _states(
     numbers: Mapping[str, int],
     end: Callable[[str], str],
 ) -> Json:
-    """Return the states and transitions; `end` says what a state is that nothing leaves."""
+    """Return the states and transitions; `end` describes a state without outgoing transitions."""
     graph = explored.graph
     violating = {each.path[-1].to_state_id for each in violations if each.path}
     depths = _depths(explored)

@@ -103,7 +103,7 @@ def _list(schema: Json, key: str) -> list[Any]:
 def _any(options: list[Any], value: Any, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
     tried = [list(_check(option, value, at, root, depth - 1)) for option in options[:_MOST]]
     if tried and all(tried):
-        # the option that came furthest says best what is wrong
+        # the option that matched furthest gives the best message
         yield from max(tried, key=lambda found: (max(place.count("/") for place, _ in found), -len(found)))
 
 

@@ -257,7 +257,7 @@ class Api:
         return self._calls.json(run_id, query.text("item"), query.number("after", 0), limit)
 
     def log(self, query: Parameters, body: Any, run_id: str) -> Any:
-        """Return what happened besides steps."""
+        """Return what happened in addition to steps."""
         limit = query.number("limit", 200, least=1, most=MOST_ENTRIES)
         return self._journal.json(run_id, query.number("after", 0), limit)
 

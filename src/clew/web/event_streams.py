@@ -1,9 +1,9 @@
 """Server-sent events: what has changed in the list and in some runs.
 
-One task looks at the store every `PAUSE` seconds for all streams, on a thread, and only at what some stream follows. A
+One task reads the store every `PAUSE` seconds for all streams, on a thread, and only what some stream follows. A
 stream has its own position: the last step of each run that it has sent. The position is the id of its last event, so a
 stream that continues after a lost connection misses no step and repeats none. Slow readers do not hold up others: a
-stream keeps no queue, it is compared with the newest look when it is its turn.
+stream has no queue, and gets the difference to the newest data when it is its turn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 class Seen(msgspec.Struct):
-    """The last look at a run."""
+    """What was last read about a run."""
 
     mark: Any = None
     status: str = ""
@@ -78,7 +78,7 @@ def position_of(text: str | None) -> StreamPosition | None:
 
 
 class EventStreams:
-    """The open streams of a server, and the task that looks at the store for them."""
+    """The open streams of a server, and the task that reads the store for them."""
 
     def __init__(self, api: Api, *, pause: float = PAUSE, most: int = MOST_STREAMS) -> None:
         self._api = api
@@ -145,7 +145,7 @@ class EventStreams:
         self._list_mark = None
 
     def look(self, wanted: Iterable[str], wants_list: bool) -> None:
-        """Read what has changed in the store since the last look."""
+        """Read what has changed in the store since the last call."""
         for run_id in set(self.runs) - set(wanted):
             del self.runs[run_id]
         for run_id in wanted:

@@ -42,7 +42,7 @@ def create_app(
 ) -> Starlette:
     """Return the application. `address` is how commands name the store, "" for the default one.
 
-    `hosts` are names under which the server may be reached, besides those of loopback.
+    `hosts` are names under which the server may be reached, in addition to those of loopback.
     """
     access = AccessRules(hosts, token=token, read_only=read_only)
     server = _PageServer(store, address, access, verbs or Verbs(store, address))

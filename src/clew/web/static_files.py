@@ -1,8 +1,8 @@
 """The files of the page. They are read once, by a list that is made when the server starts, so no address can leave the
 folder.
 
-Comments are for those who change the page: lines of scripts that have nothing else are sent empty, so that the numbers
-of the lines stay, and the style is sent without comments and line ends. Vendored files are sent as they are.
+Comments are not sent. A line of a script that has only a comment is sent empty, so that line numbers stay the same; the
+style sheet is sent without comments and line ends. Vendored files are sent unchanged.
 """
 
 from __future__ import annotations

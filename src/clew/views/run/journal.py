@@ -1,4 +1,4 @@
-"""What happened to a run besides its steps, in the order of time: retries, questions, answers, resumes, labels."""
+"""What happened to a run in addition to its steps, by time: retries, questions, answers, resumes, labels."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class RunStates:
         }
 
     def _writers(self, run: StoredRun, state: GraphState) -> dict[str, tuple[str, int]]:
-        """Return who wrote each value last, and in which step: the last execution of each node says it."""
+        """Return the last writer of each value and its step, from the last execution of each node."""
         wanted: dict[int, list[str]] = {}
         for record in state.node_history.values():
             for name, version in record.output_versions.items():

@@ -1,4 +1,4 @@
-"""``clew demo``: a graph at work, and the page that shows what it left."""
+"""``clew demo``: run the demo, and serve the page that shows its runs."""
 
 from __future__ import annotations
 
