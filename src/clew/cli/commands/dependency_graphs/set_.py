@@ -29,8 +29,8 @@ def set_(
       clew set events:graph all_events @events.json
       fetch-events | clew set events:graph all_events -
 
-    Anything that is not valid JSON is treated as a string. Setting a computed node pins its value until one of its
-    inputs is set or the node is invalidated.
+    Anything that is not valid JSON is treated as a string. Setting a computed node pins its value
+    until the node, or a source that it depends on, is set or invalidated.
     """
     import asyncio
 
