@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from html import escape
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,7 @@ from clew_nl2sql.schemas import (
     ExecutionDAG,
     ReadingsQuestion,
     SubgraphOutput,
+    SubQuery,
 )
 from clew_nl2sql.template_synthesizer import shown
 
@@ -137,10 +139,7 @@ def answer_of(result: RunResult) -> Answer:
     synthesized: AnswerSynthesizerResponse | None = result.get("answer_synthesizer_response")
     outputs: dict[str, SubgraphOutput] = result.get("subgraph_outputs") or {}
     planned = result.get("global_planner_response")
-    scans = tuple(
-        _scan(query.id, query.datasource_id, query.intent, outputs.get(query.id))
-        for query in parts.sub_queries
-    )
+    scans = tuple(_scan(query, outputs.get(query.id)) for query in parts.sub_queries)
     questions = tuple(q.question for q in result.questions if isinstance(q.question, ReadingsQuestion))
     warnings = [str(warning.get("message", warning)) for warning in result.get("warnings") or ()]
     return Answer(
@@ -185,32 +184,34 @@ def _status(
     if result.status != "completed" or synthesized is None:
         return "failed"
     if not table.columns:
-        errors = [*(result.get("errors") or ()), *(e for scan in scans for e in scan.errors)]
-        denied = any(error.code is ErrorCode.SECURITY_VIOLATION for error in errors)
+        errors = [*(result.get("errors") or ()), *chain.from_iterable(scan.errors for scan in scans)]
+        denied = ErrorCode.SECURITY_VIOLATION in [error.code for error in errors]
         return "refused" if denied else "unanswered"
     return "partial" if synthesized.partial else "answered"
 
 
-def _scan(name: str, source: str, intent: str, output: SubgraphOutput | None) -> Scan:
+def _scan(query: SubQuery, output: SubgraphOutput | None) -> Scan:
+    asked: dict[str, Any] = {"id": query.id, "source": query.datasource_id, "intent": query.intent}
     if output is None:
-        return Scan(id=name, source=source, intent=intent, status="pending")
+        return Scan(**asked, status="pending")
     plan, artifact = output.plan, output.artifact
     tables = [step["tables"] for step in output.reasoning if "tables" in step]
+    planned: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    if plan:
+        planned = {"certainty": plan.certainty, "candidates": tuple(c.sql for c in plan.candidates)}
+    if artifact:
+        found = {"rows": artifact.row_count, "artifact": artifact.uri, "content_hash": artifact.content_hash}
     return Scan(
-        id=name,
-        source=source,
-        intent=intent,
+        **asked,
         status=output.status or "error",
         sql=output.sql_draft,
-        certainty=plan.certainty if plan else None,
         retries=output.retry_count,
         tables=tuple(tables[-1]) if tables else (),
-        rows=artifact.row_count if artifact else None,
-        artifact=artifact.uri if artifact else None,
-        content_hash=artifact.content_hash if artifact else None,
-        candidates=tuple(candidate.sql for candidate in plan.candidates) if plan else (),
         chosen=output.choice.chosen.words if output.choice and output.choice.chosen else None,
         errors=tuple(output.errors),
+        **planned,
+        **found,
     )
 
 

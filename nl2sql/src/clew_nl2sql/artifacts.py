@@ -121,7 +121,5 @@ def content_hash(table: pa.Table) -> str:
 
 
 def _safe(part: str) -> str:
-    """Return a name as a folder name. Unsafe characters are percent-encoded, so different names stay
-    different.
-    """
+    """Return a name as a folder name. Unsafe characters are percent-encoded, so different names stay different."""
     return _UNSAFE.sub(lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode()), part) or "%"

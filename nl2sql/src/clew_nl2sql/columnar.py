@@ -8,7 +8,7 @@ so does a column of integers that exceed every numeric type; no value is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -35,24 +35,32 @@ def to_table(result: QueryResult, *, ordered: bool) -> pa.Table:
 
 
 def _column(values: Sequence[Any]) -> tuple[pa.DataType, list[Any]]:
+    """Return the first type that holds every value, and the values in it."""
     import pyarrow as pa
 
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {bool}:
-        return (pa.bool_() if kinds else pa.string()), list(values)
-    if kinds <= {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
-        return pa.int64(), list(values)
-    if kinds <= {int, float} and kinds != {int}:
-        return pa.float64(), [None if value is None else float(value) for value in values]
-    if kinds <= {int, Decimal} and (scale := _scale(values)) is not None:
-        return pa.decimal128(38, scale), [None if v is None else Decimal(v) for v in values]
-    if kinds <= {int, float, Decimal} and kinds != {int}:
-        return pa.float64(), [None if value is None else float(value) for value in values]
-    if kinds == {date}:
-        return pa.date32(), list(values)
-    if kinds <= {date, datetime}:
-        return pa.timestamp("us"), [None if value is None else _moment(value) for value in values]
-    return pa.string(), [None if value is None else _text(value) for value in values]
+    scale = _scale(values) if kinds <= {int, Decimal} else None
+    types: tuple[tuple[bool, pa.DataType, Callable[[Any], Any]], ...] = (
+        (not kinds, pa.string(), str),
+        (kinds == {bool}, pa.bool_(), bool),
+        (kinds == {int} and _is_int64(values), pa.int64(), int),
+        (kinds <= {int, float} and kinds != {int}, pa.float64(), float),
+        (scale is not None, pa.decimal128(38, scale or 0), Decimal),
+        (kinds <= {int, float, Decimal} and kinds != {int}, pa.float64(), float),
+        (kinds == {date}, pa.date32(), _same),
+        (kinds <= {date, datetime}, pa.timestamp("us"), _moment),
+        (True, pa.string(), _text),
+    )
+    kind, convert = next((kind, convert) for holds, kind, convert in types if holds)
+    return kind, [None if value is None else convert(value) for value in values]
+
+
+def _is_int64(values: Sequence[Any]) -> bool:
+    return all(value is None or -(2**63) <= value < 2**63 for value in values)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _scale(values: Sequence[Any]) -> int | None:

@@ -92,8 +92,7 @@ def ask(
     ] = False,
     run_id: IdOption = None,
     resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="RUN", help="Resume an interrupted question."),
+        str | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted question.")
     ] = None,
     replay: Annotated[
         str | None,
@@ -273,7 +272,7 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
 def say_answer(answer: Answer, explain: bool) -> None:
     """Print an answer: text, rows, queries and provenance. Warnings and errors go to standard error."""
     say(answer.text)
-    if answer.columns and not (len(answer.rows) == 1 and len(answer.columns) == 1):
+    if answer.columns and not len(answer.rows) == len(answer.columns) == 1:
         _say_rows(answer)
     for asked in answer.questions:
         say_readings(asked)
@@ -281,19 +280,24 @@ def say_answer(answer: Answer, explain: bool) -> None:
         say(f"Choose with: clew ask --resume {answer.run_id} --choose NUMBER --source ...")
     elif answer.scans:
         say()
-    for name, sql in answer.sql.items():
-        say(f"{name}: {sql}")
-    if answer.provenance:
-        say()
-        for line in answer.provenance:
-            say(line if line in answer.notes else f"from {line}")
-    if explain:
-        say()
-        for line in plan_lines(answer):
-            say(line)
+    for line in _query_lines(answer):
+        say(line)
+    for line in ["", *plan_lines(answer)] if explain else []:
+        say(line)
     say(f"run {answer.run_id}")
     for warning in answer.warnings:
         note(warning)
+    _note_errors(answer)
+
+
+def _query_lines(answer: Answer) -> list[str]:
+    """Return the query of each source, and where the answer comes from."""
+    queries = [f"{name}: {sql}" for name, sql in answer.sql.items()]
+    origins = [line if line in answer.notes else f"from {line}" for line in answer.provenance]
+    return [*queries, "", *origins] if origins else queries
+
+
+def _note_errors(answer: Answer) -> None:
     # The text already says why the planner abstained, and what it considered.
     unsaid = [e for e in answer.errors if e.code.name != "PLAN_ABSTAINED" or e.message not in answer.text]
     for message, times in Counter(map(_error_line, unsaid)).items():

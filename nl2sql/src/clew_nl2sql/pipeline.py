@@ -230,12 +230,7 @@ class Pipeline:
     # -- input of a run ----------------------------------------------------------------------------------------
 
     def _initial(
-        self,
-        question: str,
-        user: UserContext | None,
-        source: str | None,
-        run_id: str | None,
-        ask_back: bool,
+        self, question: str, user: UserContext | None, source: str | None, run_id: str | None, ask_back: bool
     ) -> GraphState:
         given: Any = question
         if not isinstance(given, str) or not given.strip():

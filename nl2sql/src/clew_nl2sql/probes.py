@@ -11,7 +11,7 @@ part of the recorded call of the planner; a replay makes none.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -63,13 +63,18 @@ class ProbingPlanner:
 
 def probed(question: str, catalog: Catalog, source: Source) -> Probed:
     """Return the catalog with the rows that hold the literals of a question."""
-    known = {
-        str(v).casefold() for t in catalog.tables for c in t.columns for v in c.values if isinstance(v, str)
-    }
+    columns = [column for table in catalog.tables for column in table.columns]
+    known = {value.casefold() for column in columns for value in column.values if isinstance(value, str)}
     wanted = [one for one in literals(tokenize(question)) if one.text.casefold() not in known]
-    if not wanted or not any(_is_open(column) for table in catalog.tables for column in table.columns):
+    if not wanted or not any(map(_is_open, columns)):
         return Probed(catalog)
     lookup = _Lookup(catalog, source)
+    unchecked = _unchecked(wanted, lookup)
+    return Probed(lookup.catalog(), unchecked)
+
+
+def _unchecked(wanted: list[Literal], lookup: _Lookup) -> tuple[str, ...]:
+    """Look for each literal that no longer one covers; return those that could not be checked."""
     unchecked = []
     covered: set[int] = set()
     for literal in wanted:
@@ -79,7 +84,7 @@ def probed(question: str, catalog: Catalog, source: Source) -> Probed:
             covered.update(range(literal.start, literal.end))
         elif literal.verbatim and lookup.exhausted:
             unchecked.append(literal.text)
-    return Probed(lookup.catalog(), tuple(unchecked))
+    return tuple(unchecked)
 
 
 def _is_open(column: Column) -> bool:
@@ -184,10 +189,10 @@ def _with_rows(table: Table, rows: list[tuple[Any, ...]]) -> Table:
     added = [row for row in dict.fromkeys(plain) if row not in table.rows]
     if not added:
         return table
-    columns = []
-    for at, column in enumerate(table.columns):
-        new = dict.fromkeys(row[at] for row in added if row[at] is not None and row[at] not in column.values)
-        columns.append(
-            msgspec.structs.replace(column, values=column.values + tuple(v for v in new if v is not None))
-        )
-    return msgspec.structs.replace(table, columns=tuple(columns), rows=table.rows + tuple(added))
+    columns = tuple(map(_with_values, table.columns, zip(*added)))
+    return msgspec.structs.replace(table, columns=columns, rows=table.rows + tuple(added))
+
+
+def _with_values(column: Column, values: Iterable[Value | None]) -> Column:
+    new = dict.fromkeys(v for v in values if v is not None and v not in column.values)
+    return msgspec.structs.replace(column, values=column.values + tuple(new))

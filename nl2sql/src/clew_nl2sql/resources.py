@@ -70,9 +70,7 @@ class Resources:
         return outline(self.catalog(source))
 
     def seen(self, user: UserContext | None, source: str) -> Catalog:
-        """Return the catalog that a user may see: the same object each time, since planners cache data by
-        object.
-        """
+        """Return the catalog that a user may see: the same object each time, since planners cache data by object."""
         whole = self.catalog(source)
         visible = self.access(user).visible(source, whole)
         if len(visible.tables) == len(whole.tables):

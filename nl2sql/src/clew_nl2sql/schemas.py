@@ -22,9 +22,7 @@ PostKind = Literal["filter", "aggregate", "project", "sort", "limit"]
 
 
 class ColumnRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of a result. A measure is computed, so it is never a join key; a count of no rows is 0, not
-    None.
-    """
+    """A column of a result. A measure is computed, so it is never a join key; a count of no rows is 0, not None."""
 
     name: str
     type: str

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -34,21 +36,26 @@ class ResultInput:
 
 def combine(inputs: Sequence[ResultInput], group: CombineGroup) -> tuple[Any, list[str]]:
     """Return the query that combines the inputs, and notes for the user."""
+    compares = group.operation == "compare"
     if len(inputs) == 1:
-        only = inputs[0]
-        names = [exp.column(name, quoted=True) for name in only.table.column_names]
-        return exp.select(*names).from_(only.name).order_by(exp.column(ORDER, quoted=True)), []
+        return _alone(inputs[0]), []
     if group.operation == "union":
         return _union(inputs)
-    if group.operation == "compare" and all(one.table.num_rows == 1 == len(one.columns) for one in inputs):
+    if compares and _are_single_values(inputs):
         return _side_by_side(inputs)
-    how = "full" if group.operation == "compare" else group.how
     keys = [find_key(inputs[0], other, group) for other in inputs[1:]]
-    if any(key is None for key in keys):
-        select, notes = _union(inputs)
-        lone = ", ".join(other.source for other, key in zip(inputs[1:], keys) if key is None)
-        return select, [*notes, f"{lone} shares no values with {inputs[0].source}: shown one below the other"]
-    return _join(inputs, [key for key in keys if key], how, difference=group.operation == "compare")
+    if None in keys:
+        lone = compress(inputs[1:], [key is None for key in keys])
+        apart = ", ".join(one.source for one in lone)
+        note = f"{apart} shares no values with {inputs[0].source}: shown one below the other"
+        return _union(inputs)[0], [note]
+    how = "full" if compares else group.how
+    return _join(inputs, list(filter(None, keys)), how, difference=compares)
+
+
+def _alone(one: ResultInput) -> Any:
+    names = [exp.column(name, quoted=True) for name in one.table.column_names]
+    return exp.select(*names).from_(one.name).order_by(exp.column(ORDER, quoted=True))
 
 
 # -- join ------------------------------------------------------------------------------------------------------
@@ -57,41 +64,28 @@ def combine(inputs: Sequence[ResultInput], group: CombineGroup) -> tuple[Any, li
 def _join(
     inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]], how: str, *, difference: bool
 ) -> tuple[Any, list[str]]:
-    first = inputs[0]
+    first, others = inputs[0], list(zip(inputs[1:], keys))
+    # In a full join, a row may start in any of the inputs.
+    merges = how == "full" and len({left for left, _ in keys}) == 1
+    sides = [_column(first, keys[0][0]), *(_column(other, right) for other, (_, right) in others)]
+    merged = {(first.name, keys[0][0]): _first_known(sides)} if merges else {}
     labels = _labels(inputs, keys)
-    shared = keys[0][0] if len({left for left, _ in keys}) == 1 else None
     projections: list[Any] = []
-    for column in first.columns:
-        it = _column(first, column.name)
-        if column.name == shared and how == "full":
-            others = [_column(other, right) for other, (_, right) in zip(inputs[1:], keys)]
-            it = exp.Coalesce(this=it, expressions=others)
-        projections.append(_labelled(_counted(it, column), labels[first.name, column.name]))
-    for other, (_, right) in zip(inputs[1:], keys):
-        for column in other.columns:
-            if column.name != right:
-                it = _counted(_column(other, column.name), column)
-                projections.append(_labelled(it, labels[other.name, column.name]))
-    if difference:
-        projections += _difference(inputs)
+    for one, column in _visible(inputs, keys):
+        it = merged.get((one.name, column.name), _column(one, column.name))
+        projections.append(_labelled(_counted(it, column), labels[one.name, column.name]))
+    projections += _difference(inputs) if difference else []
     select = exp.select(*projections).from_(first.name)
-    known: list[Any] = [_column(first, keys[0][0])]
-    for other, (left, right) in zip(inputs[1:], keys):
-        # In a full join, a row may start in any of the earlier inputs.
-        here = (
-            _column(first, left)
-            if how != "full" or shared is None
-            else exp.Coalesce(this=known[0], expressions=known[1:])
-        )
-        on = exp.EQ(this=here.copy(), expression=_column(other, right))
+    for number, (other, (left, _)) in enumerate(others, 1):
+        here = _first_known(sides[:number]) if merges else _column(first, left)
+        on = exp.EQ(this=here, expression=sides[number].copy())
         select = select.join(other.name, on=on, join_type=how)
-        known.append(_column(other, right))
-    order = [_ordered(_column(one, ORDER)) for one in inputs]
-    notes = [
-        f"joined {first.source}.{left} with {other.source}.{right}"
-        for other, (left, right) in zip(inputs[1:], keys)
-    ]
-    return select.order_by(*order), notes
+    notes = [f"joined {first.source}.{left} with {other.source}.{right}" for other, (left, right) in others]
+    return select.order_by(*(_ordered(_column(one, ORDER)) for one in inputs)), notes
+
+
+def _first_known(sides: Sequence[Any]) -> Any:
+    return exp.Coalesce(this=sides[0].copy(), expressions=[side.copy() for side in sides[1:]])
 
 
 def _column(one: ResultInput, name: str) -> Any:
@@ -111,12 +105,17 @@ def _ordered(it: Any) -> Any:
     return exp.Ordered(this=it, desc=False, nulls_first=False)
 
 
+def _visible(
+    inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]]
+) -> list[tuple[ResultInput, ColumnRef]]:
+    """Return the columns of a join; the second column of a key repeats the first."""
+    dropped = {(other.name, right) for other, (_, right) in zip(inputs[1:], keys)}
+    return [(one, c) for one in inputs for c in one.columns if (one.name, c.name) not in dropped]
+
+
 def _labels(inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return a label for each visible column; the source is prefixed to computed columns and repeated names."""
-    dropped = {(other.name, right) for other, (_, right) in zip(inputs[1:], keys)}
-    shown = [
-        (one, column) for one in inputs for column in one.columns if (one.name, column.name) not in dropped
-    ]
+    shown = _visible(inputs, keys)
     names = [column.name.lower() for _, column in shown]
     labels: dict[tuple[str, str], str] = {}
     for one, column in shown:
@@ -130,6 +129,10 @@ def _labels(inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]]) -> d
 
 
 # -- compare ---------------------------------------------------------------------------------------------------
+
+
+def _are_single_values(inputs: Sequence[ResultInput]) -> bool:
+    return all(one.table.num_rows == 1 == len(one.columns) for one in inputs)
 
 
 def _side_by_side(inputs: Sequence[ResultInput]) -> tuple[Any, list[str]]:
@@ -160,32 +163,34 @@ def _is_number(column: ColumnRef) -> bool:
 
 
 def _union(inputs: Sequence[ResultInput]) -> tuple[Any, list[str]]:
-    """List the results one below the other, with the source in front: by position if they match, else by
-    name.
-    """
+    """List the results one below the other, with the source in front: by position if they match, else by name."""
     alike = len({len(one.columns) for one in inputs}) == 1
     names = [c.name for c in inputs[0].columns] if alike else _all_names(inputs)
-    types = [
-        _common_type([_type_at(one, place, name, alike) for one in inputs])
-        for place, name in enumerate(names)
+    rows = [_matching(one, names, alike) for one in inputs]
+    types = [_common_type(columns) for columns in zip(*rows)]
+    labels = [_free(name) for name in names]
+    parts = [
+        exp.select(
+            _labelled(exp.Literal.string(one.source), "source"),
+            *map(_labelled, map(_cast, columns, types), labels),
+            _labelled(exp.Literal.number(number), "__part"),
+            exp.column(ORDER, quoted=True),
+        ).from_(one.name)
+        for number, (one, columns) in enumerate(zip(inputs, rows))
     ]
-    parts: list[exp.Select] = []
-    for number, one in enumerate(inputs):
-        own = {c.name.lower(): c.name for c in one.columns}
-        projections: list[Any] = [_labelled(exp.Literal.string(one.source), "source")]
-        for place, name in enumerate(names):
-            found = one.columns[place].name if alike else own.get(name.lower())
-            it: Any = exp.column(found, quoted=True) if found else exp.null()
-            projections.append(_labelled(exp.cast(it, types[place]) if types[place] else it, _free(name)))
-        projections.append(_labelled(exp.Literal.number(number), "__part"))
-        projections.append(exp.column(ORDER, quoted=True))
-        parts.append(exp.select(*projections).from_(one.name))
-    whole: Any = parts[0]
-    for part in parts[1:]:
-        whole = whole.union(part, distinct=False)
-    shown = [exp.column("source"), *(exp.column(_free(name), quoted=True) for name in names)]
+    whole = reduce(_below, parts)
+    shown = [exp.column("source"), *(exp.column(label, quoted=True) for label in labels)]
     ordered = [exp.column("__part", quoted=True), exp.column(ORDER, quoted=True)]
     return exp.select(*shown).from_(whole.subquery("together")).order_by(*ordered), []
+
+
+def _below(upper: Any, lower: Any) -> Any:
+    return upper.union(lower, distinct=False)
+
+
+def _cast(column: ColumnRef | None, kind: str) -> Any:
+    it = exp.column(column.name, quoted=True) if column else exp.null()
+    return exp.cast(it, kind) if kind else it
 
 
 def _free(name: str) -> str:
@@ -200,15 +205,15 @@ def _all_names(inputs: Sequence[ResultInput]) -> list[str]:
     return list(found.values())
 
 
-def _type_at(one: ResultInput, place: int, name: str, alike: bool) -> str:
-    if alike:
-        return one.columns[place].type
-    return next((c.type for c in one.columns if c.name.lower() == name.lower()), "")
+def _matching(one: ResultInput, names: Sequence[str], alike: bool) -> list[ColumnRef | None]:
+    """Return the columns of an input for some names: all of them, if all inputs have as many, or by name."""
+    own = {column.name.lower(): column for column in one.columns}
+    return [*one.columns] if alike else [own.get(name.lower()) for name in names]
 
 
-def _common_type(types: Sequence[str]) -> str:
+def _common_type(columns: Sequence[ColumnRef | None]) -> str:
     """Return an empty string if the types agree or are numeric; otherwise text, which holds every value."""
-    given = {kind for kind in types if kind}
+    given = {column.type for column in columns if column and column.type}
     if len(given) <= 1 or all(kind.startswith(("int", "double", "decimal")) for kind in given):
         return ""
     return "text"

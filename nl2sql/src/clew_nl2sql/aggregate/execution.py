@@ -16,7 +16,7 @@ from clew_nl2sql.aggregate.combine import ORDER, ResultInput, combine
 from clew_nl2sql.aggregate.operations import operation
 from clew_nl2sql.artifacts import content_hash
 from clew_nl2sql.errors import AggregationError
-from clew_nl2sql.schemas import AggregatorResponse, ArtifactRef, CombineGroup, ExecutionDAG
+from clew_nl2sql.schemas import AggregatorResponse, ArtifactRef, CombineGroup, ExecutionDAG, LogicalNode
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -27,42 +27,46 @@ def aggregate(
 ) -> AggregatorResponse:
     """Return the combined result of the scans that succeeded."""
     import duckdb
-    import pyarrow as pa
 
     scans = [scan for scan in dag.scans if scan.node_id in tables]
     with duckdb.connect(config={"enable_external_access": "false", "threads": "1"}) as engine:
-        inputs = []
-        for number, scan in enumerate(scans):
-            table = tables[scan.node_id]
-            name = f"part_{number + 1}"
-            ordered = table.append_column(ORDER, pa.array(range(table.num_rows), type=pa.int64()))
-            engine.register(name, ordered)
-            query = scan.sub_query
-            inputs.append(
-                ResultInput(
-                    name=name,
-                    source=query.datasource_id if query else scan.node_id,
-                    table=table,
-                    columns=refs[scan.node_id].columns,
-                )
-            )
+        inputs = [_input(engine, number, scan, refs, tables) for number, scan in enumerate(scans, 1)]
         group = next((node.combine for node in dag.nodes if node.combine), None) or CombineGroup()
         select, notes = combine(inputs, group)
         statements: list[str] = []
         try:
-            step = _step(engine, "combined", select, statements)
-            for node in dag.nodes:
-                if node.post is not None:
-                    columns = [row[0] for row in engine.execute(f"DESCRIBE {step}").fetchall()]
-                    step = _step(engine, node.node_id, operation(node.post, step, columns), statements)
-            found = engine.sql(exp.select("*").from_(step).limit(max_rows + 1).sql("duckdb")).to_arrow_table()
+            found = _executed(engine, dag, select, max_rows + 1, statements)
         except duckdb.Error as error:
-            raise AggregationError(
-                f"the results cannot be combined: {str(error).partition(chr(10))[0]}"
-            ) from error
-    return _response(
-        found, max_rows, statements, notes, missing=tuple(s.node_id for s in dag.scans if s not in scans)
-    )
+            reason = str(error).partition("\n")[0]
+            raise AggregationError(f"the results cannot be combined: {reason}") from error
+    missing = tuple(scan.node_id for scan in dag.scans if scan not in scans)
+    return _response(found, max_rows, statements, notes, missing)
+
+
+def _executed(engine: Any, dag: ExecutionDAG, select: Any, most: int, statements: list[str]) -> pa.Table:
+    """Combine the results, apply the operations, and note each statement."""
+    step = _step(engine, "combined", select, statements)
+    for node in dag.nodes:
+        if node.post is not None:
+            columns = [row[0] for row in engine.execute(f"DESCRIBE {step}").fetchall()]
+            step = _step(engine, node.node_id, operation(node.post, step, columns), statements)
+    return engine.sql(exp.select("*").from_(step).limit(most).sql("duckdb")).to_arrow_table()
+
+
+def _input(
+    engine: Any,
+    number: int,
+    scan: LogicalNode,
+    refs: Mapping[str, ArtifactRef],
+    tables: Mapping[str, pa.Table],
+) -> ResultInput:
+    """Register the rows of a scan, with their positions."""
+    import pyarrow as pa
+
+    table, name = tables[scan.node_id], f"part_{number}"
+    engine.register(name, table.append_column(ORDER, pa.array(range(table.num_rows), type=pa.int64())))
+    source = scan.sub_query.datasource_id if scan.sub_query else scan.node_id
+    return ResultInput(name=name, source=source, table=table, columns=refs[scan.node_id].columns)
 
 
 def _step(engine: Any, name: str, select: Any, statements: list[str]) -> str:

@@ -8,6 +8,7 @@ count that equals an id means nothing. Too few common values mean that there is 
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from clew_nl2sql.decompose.normalization import stem
@@ -25,21 +26,20 @@ def find_key(left: ResultInput, right: ResultInput, group: CombineGroup) -> tupl
         own = [_find(one, key) for one in (left, right)]
         if all(own):
             return str(own[0]), str(own[1])
-    best: tuple[float, float, int, str, str] | None = None
-    for a in left.columns:
-        for b in right.columns:
-            if a.role != "attribute" or b.role != "attribute" or _family(a) != _family(b):
-                continue
-            overlap = _overlap(left, a, right, b)
-            if overlap < ENOUGH:
-                continue
-            named = (
-                _speaks_of(a, group.entity) + _speaks_of(b, group.entity) + (a.name.lower() == b.name.lower())
+    scored = []
+    for a, b in product(left.columns, right.columns):
+        overlap = _overlap(left, a, right, b) if _may_match(a, b) else 0.0
+        if overlap >= ENOUGH:
+            named = sum(
+                (_speaks_of(a, group.entity), _speaks_of(b, group.entity), a.name.lower() == b.name.lower())
             )
             place = -left.columns.index(a) - right.columns.index(b)
-            found = (overlap + 0.2 * named, named, place, a.name, b.name)
-            best = found if best is None else max(best, found)
-    return (best[3], best[4]) if best else None
+            scored.append((overlap + 0.2 * named, named, place, a.name, b.name))
+    return max(scored)[3:] if scored else None
+
+
+def _may_match(a: ColumnRef, b: ColumnRef) -> bool:
+    return a.role == b.role == "attribute" and _family(a) == _family(b)
 
 
 def _find(one: ResultInput, key: str) -> str | None:
@@ -56,9 +56,7 @@ def _family(column: ColumnRef) -> str:
 def _overlap(left: ResultInput, a: ColumnRef, right: ResultInput, b: ColumnRef) -> float:
     one = {value for value in left.table.column(a.name).to_pylist() if value is not None}
     other = {value for value in right.table.column(b.name).to_pylist() if value is not None}
-    if not one or not other:
-        return 1.0 if not one or not other else 0.0
-    return len(one & other) / min(len(one), len(other))
+    return len(one & other) / min(len(one), len(other)) if one and other else 1.0
 
 
 def _speaks_of(column: ColumnRef, entity: str) -> bool:

@@ -11,20 +11,11 @@ from clew_nl2sql.errors import AggregationError
 from clew_nl2sql.schemas import PostOp
 
 COMPARISONS: dict[str, type[exp.Binary]] = {
-    "=": exp.EQ,
-    "!=": exp.NEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-}
+    "=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
+}  # fmt: skip
 FUNCTIONS: dict[str, type[exp.AggFunc]] = {
-    "count": exp.Count,
-    "sum": exp.Sum,
-    "avg": exp.Avg,
-    "min": exp.Min,
-    "max": exp.Max,
-}
+    "count": exp.Count, "sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max,
+}  # fmt: skip
 
 
 def operation(post: PostOp, step: str, columns: Sequence[str]) -> exp.Select:
@@ -32,38 +23,37 @@ def operation(post: PostOp, step: str, columns: Sequence[str]) -> exp.Select:
 
     `count` may refer to `count_country` if no other column is a count.
     """
-    known = {name.lower(): name for name in columns}
-
-    def column(name: str) -> exp.Column:
-        begins = [own for own in columns if own.lower().startswith(f"{name.lower()}_")]
-        found = known.get(name.lower()) or (begins[0] if name == "count" and len(begins) == 1 else None)
-        if found is None:
-            raise AggregationError(f"{post.kind}: unknown column {name!r}; use one of: {', '.join(columns)}")
-        return exp.column(found, quoted=True)
-
     everything = exp.select("*").from_(step)
     if post.kind == "filter":
-        return everything.where(_condition(post, column(post.column)))
-    if post.kind == "project":
-        return exp.select(*map(column, post.columns)).from_(step)
-    if post.kind == "sort":
-        keys = [exp.Ordered(this=column(n), desc=post.descending, nulls_first=False) for n in post.columns]
-        return everything.order_by(*keys)
+        return everything.where(_condition(post, _column(post.kind, post.column, columns)))
     if post.kind == "limit":
-        return everything.limit(post.limit if post.limit is not None else 0)
-    measures = []
-    for function, name in post.measures:
-        if function not in FUNCTIONS:
-            raise AggregationError(f"unknown aggregate {function!r}; use one of: {', '.join(FUNCTIONS)}")
-        over = exp.Star() if name == "*" else column(name)
-        measures.append(exp.alias_(FUNCTIONS[function](this=over), _named(function, name), quoted=True))
-    groups = [column(name) for name in post.columns]
-    select = exp.select(*groups, *measures).from_(step)
-    return select.group_by(*groups).order_by(*groups) if groups else select
+        return everything.limit(post.limit or 0)
+    found = [_column(post.kind, name, columns) for name in post.columns]
+    if post.kind == "project":
+        return exp.select(*found).from_(step)
+    if post.kind == "sort":
+        keys = [exp.Ordered(this=key, desc=post.descending, nulls_first=False) for key in found]
+        return everything.order_by(*keys)
+    measures = [_measure(function, name, columns) for function, name in post.measures]
+    select = exp.select(*found, *measures).from_(step)
+    return select.group_by(*found).order_by(*found) if found else select
 
 
-def _named(function: str, name: str) -> str:
-    return function if name == "*" else f"{function}_{name}"
+def _column(kind: str, name: str, columns: Sequence[str]) -> exp.Column:
+    known = {own.lower(): own for own in columns}
+    begins = [own for own in columns if own.lower().startswith(f"{name.lower()}_")]
+    found = known.get(name.lower()) or (begins[0] if name == "count" and len(begins) == 1 else None)
+    if found is None:
+        raise AggregationError(f"{kind}: unknown column {name!r}; use one of: {', '.join(columns)}")
+    return exp.column(found, quoted=True)
+
+
+def _measure(function: str, name: str, columns: Sequence[str]) -> exp.Expr:
+    if function not in FUNCTIONS:
+        raise AggregationError(f"unknown aggregate {function!r}; use one of: {', '.join(FUNCTIONS)}")
+    over = exp.Star() if name == "*" else _column("aggregate", name, columns)
+    label = function if name == "*" else f"{function}_{name}"
+    return exp.alias_(FUNCTIONS[function](this=over), label, quoted=True)
 
 
 def _condition(post: PostOp, column: exp.Column) -> Any:

@@ -43,6 +43,7 @@ ASKING = re.compile(r"\b(?:how|what|which|who|whose|show|list|give|find|count|co
 COMPARING = re.compile(
     r"^\s*compare\s+|\bversus\b|\bvs\.?\b|\bdifference between\b|\bcompared (?:to|with)\b", re.IGNORECASE
 )
+COUNTING = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 EVERYWHERE = re.compile(
     r"\s*\b(?:(?:in total |altogether |combined )?(?:in|across|over|from|over) (?:all|every|both)"
     r"(?: of)?(?: the| our)? (?:sources?|databases?|systems?)(?: combined)?|everywhere)\b",

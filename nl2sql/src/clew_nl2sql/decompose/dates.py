@@ -66,6 +66,8 @@ def in_days(text: str, today: date, named: str = "") -> str:
 
 
 def _period(found: re.Match[str], today: date) -> Period:
+    if found["year_to_date"]:
+        return today.replace(month=1, day=1), today
     if found["day"]:
         day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(found["day"].lower(), 0))
         return day, day
@@ -76,27 +78,28 @@ def _period(found: re.Match[str], today: date) -> Period:
             raise ValueError("a period of no days")
         return _before(today, found["units"].lower(), count)
     if found["which"]:
-        unit = found["unit"].lower()
-        if found["which"].lower() in ("this", "current"):
-            start = _start(today, unit)
-            return start, _shifted(start, unit, 1) - timedelta(days=1)
-        if found["which"].lower() == "next":
-            start = _shifted(_start(today, unit), unit, 1)
-            return start, _shifted(start, unit, 1) - timedelta(days=1)
-        return _before(today, unit, 1)
-    if found["year_to_date"]:
-        return today.replace(month=1, day=1), today
+        unit, which = found["unit"].lower(), found["which"].lower()
+        if which not in ("this", "current", "next"):
+            return _before(today, unit, 1)
+        return _whole(_shifted(_start(today, unit), unit, int(which == "next")), unit)
+    return _named_period(found)
+
+
+def _named_period(found: re.Match[str]) -> Period:
+    """Return a day, a month or a quarter with its year."""
     for number in ("1", "2"):
         if found[f"d{number}"]:
             year, month = int(found[f"y{number}"]), MONTHS[found[f"m{number}"].lower()]
             day = date(year, month, int(found[f"d{number}"]))
             return day, day
     if found["m3"]:
-        start = date(int(found["y3"]), MONTHS[found["m3"].lower()], 1)
-        return start, _shifted(start, "month", 1) - timedelta(days=1)
+        return _whole(date(int(found["y3"]), MONTHS[found["m3"].lower()], 1), "month")
     quarter = int(found["q4"] or _NTH[found["nth"].lower()])
-    start = date(int(found["y4"]), 3 * quarter - 2, 1)
-    return start, _shifted(start, "quarter", 1) - timedelta(days=1)
+    return _whole(date(int(found["y4"]), 3 * quarter - 2, 1), "quarter")
+
+
+def _whole(start: date, unit: str) -> Period:
+    return start, _shifted(start, unit, 1) - timedelta(days=1)
 
 
 def _start(day: date, unit: str) -> date:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from typing import Literal
 
 from clew_nl2sql.decompose import clauses as english
 from clew_nl2sql.decompose import rewrite
@@ -26,20 +27,8 @@ from clew_nl2sql.timezones import today_in
 
 CHANGE = 0.35  # cost of a change of source
 # Names of columns that hold text by people, most specific first.
-SAYING = [
-    stem(w)
-    for w in (
-        "comment",
-        "message",
-        "feedback",
-        "review",
-        "note",
-        "summary",
-        "subject",
-        "topic",
-        "description",
-    )
-]
+_SAYING = "comment message feedback review note summary subject topic description"
+SAYING = [stem(word) for word in _SAYING.split()]
 LITTLE = 0.25  # a clause with a lower score belongs to no source
 
 
@@ -54,48 +43,48 @@ class LinkingDecomposer:
     def decompose(self, question: str, catalogs: Mapping[str, Catalog]) -> DecomposerResponse:
         """Return the parts, how they are combined, and the words that match no source."""
         vocabularies = {name: Vocabulary(name, catalog) for name, catalog in catalogs.items()}
-        if english.EVERYWHERE.search(question) and len(catalogs) > 1:
-            everywhere = _everywhere(question, vocabularies)
-            if everywhere:
-                return everywhere
+        if everywhere := _everywhere(question, vocabularies):
+            return everywhere
         question = _spelled_out(question, catalogs).strip()
-        if len(catalogs) == 1:  # there is nothing to assign, and "and" may join two columns
-            found = [Clause(question, 0, len(question))]
-        else:
-            found = english.clauses(question)
+        # With one source there is nothing to assign, and "and" may join two columns.
+        whole = [Clause(question, 0, len(question))]
+        found = whole if len(catalogs) == 1 else english.clauses(question)
         worth = [score(_weighed(clause.text), vocabularies) for clause in found]
         chosen = _without_what_is_apart(found, worth, _assign(worth, list(catalogs)))
         parts = _parts(found, chosen)
-        unmapped = tuple(
-            clause.text for clause, source in zip(found, chosen) if source is None and content(clause.text)
-        )
+        unmapped = tuple(c.text for c, source in zip(found, chosen) if source is None and content(c.text))
         if not parts:
-            return DecomposerResponse(unmapped=unmapped or (question.strip(),))
-        if len(parts) == 1:
-            ((source, pieces),) = parts
-            text = question[pieces[0].start : pieces[-1].end] if unmapped else question.strip()
-            entity = _singular(english.entity_of(question)[0])
-            intent = rewrite.spent(text, catalogs[source], entity)
-            if intent != text:
-                intent = rewrite.by_name(intent, catalogs[source], entity)
-            intent = rewrite.dated(intent, catalogs[source], self._today(catalogs[source].timezone))
-            return DecomposerResponse(
-                sub_queries=(_sub_query(1, source, intent, text),),
-                unmapped=unmapped,
-                notes=_as_well(source, [worth[found.index(piece)] for piece in pieces]),
-            )
-        return _several(question, parts, unmapped, catalogs, self._today)
+            return DecomposerResponse(unmapped=unmapped or (question,))
+        if len(parts) > 1:
+            return _several(question, parts, unmapped, catalogs, self._today)
+        ((source, pieces),) = parts
+        text = question[pieces[0].start : pieces[-1].end] if unmapped else question
+        intent = _rewritten(text, question, catalogs[source], self._today)
+        return DecomposerResponse(
+            sub_queries=(_sub_query(1, source, intent, text),),
+            unmapped=unmapped,
+            notes=_as_well(source, [worth[found.index(piece)] for piece in pieces]),
+        )
+
+
+def _rewritten(text: str, question: str, catalog: Catalog, today: Callable[[str], date]) -> str:
+    """Return a question to one source in words that any planner understands."""
+    entity = _singular(english.entity_of(question)[0])
+    intent = rewrite.spent(text, catalog, entity)
+    if intent != text:
+        intent = rewrite.by_name(intent, catalog, entity)
+    return rewrite.dated(intent, catalog, today(catalog.timezone))
 
 
 def _spelled_out(question: str, catalogs: Mapping[str, Catalog]) -> str:
     """Name the column that "What did support say" asks for: one of that source that holds text by people."""
     spoken = english.SPOKEN_OF.search(question)
-    source = spoken[1].lower() if spoken else ""
-    catalog = next((catalog for name, catalog in catalogs.items() if name.lower() == source), None)
-    if spoken is None or catalog is None:
+    if spoken is None:
         return question
     matches = [
         (SAYING.index(stem(word)), column.name, table.own_name)
+        for name, catalog in catalogs.items()
+        if name.lower() == spoken[1].lower()
         for table in catalog.tables
         for column in table.columns
         for word in name_words(column.name)
@@ -182,34 +171,41 @@ def _several(
 ) -> DecomposerResponse:
     entity, said = english.entity_of(question)
     texts = [question[pieces[0].start : pieces[-1].end] for _, pieces in parts]
-    if (
-        len(parts) > 1
-        and english.LEAD.match(texts[0] + ",")
-        and not content(english.LEAD.sub("", texts[0] + ","))
-    ):
-        parts, texts = parts[1:], texts[1:]  # "for each customer" alone is not a question
-    comparing = bool(english.COMPARING.search(question))
-    back = [english.refers_back(text) for text in texts]
-    shared = entity if said == "each" or any(back[1:]) or _same_subject(texts) else ""
+    if _only_leads(texts[0]):  # "for each customer" alone is not a question
+        parts, texts = parts[1:], texts[1:]
+    each = said == "each"
+    back = [each or english.refers_back(text) for text in texts]
+    refers = any(back[1:])
+    shared = entity if each or refers or _same_subject(texts) else ""
     queries = []
     whole = ""
     for number, ((source, _), text) in enumerate(zip(parts, texts), 1):
         whole = english.completed(_weighed(text), whole)
-        catalog = catalogs[source]
-        intent = rewrite.spent(_without_source(whole, source), catalog, _singular(entity))
-        if shared and (said == "each" or back[number - 1]):
-            intent = rewrite.for_each(intent, catalog, _singular(entity))
-        elif shared:
-            intent = rewrite.by_name(intent, catalog, _singular(entity))
-        intent = rewrite.dated(intent, catalog, today(catalog.timezone))
-        intent = re.sub(r"\s+", " ", intent).strip(" ,")
-        queries.append(_sub_query(number, source, f"{intent[:1].upper()}{intent[1:]}", text, shared))
-    if len(queries) == 1:
-        return DecomposerResponse(sub_queries=tuple(queries), unmapped=unmapped)
-    how = "full" if said == "each" else "left" if any(back[1:]) else "inner"
-    operation = "compare" if comparing or not shared else "join"
-    combine = CombineGroup(operation=operation, how=how, entity=_singular(shared))  # type: ignore[arg-type]
+        intent = rewrite.spent(_without_source(whole, source), catalogs[source], _singular(entity))
+        if shared:
+            asked = rewrite.for_each if back[number - 1] else rewrite.by_name
+            intent = asked(intent, catalogs[source], _singular(entity))
+        queries.append(
+            _sub_query(number, source, _whole_question(intent, catalogs[source], today), text, shared)
+        )
+    how: Literal["full", "left", "inner"] = "full" if each else "left" if refers else "inner"
+    combine = _combined(question, shared, how) if len(queries) > 1 else CombineGroup()
     return DecomposerResponse(sub_queries=tuple(queries), combine=combine, unmapped=unmapped)
+
+
+def _combined(question: str, shared: str, how: Literal["full", "left", "inner"]) -> CombineGroup:
+    joins = shared and not english.COMPARING.search(question)
+    return CombineGroup(operation="join" if joins else "compare", how=how, entity=_singular(shared))
+
+
+def _whole_question(intent: str, catalog: Catalog, today: Callable[[str], date]) -> str:
+    dated = rewrite.dated(intent, catalog, today(catalog.timezone))
+    text = re.sub(r"\s+", " ", dated).strip(" ,")
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _only_leads(text: str) -> bool:
+    return bool(english.LEAD.match(f"{text},")) and not content(english.LEAD.sub("", f"{text},"))
 
 
 def _same_subject(texts: Sequence[str]) -> bool:
@@ -219,27 +215,23 @@ def _same_subject(texts: Sequence[str]) -> bool:
 
 def _everywhere(question: str, vocabularies: Mapping[str, Vocabulary]) -> DecomposerResponse | None:
     """Send one question to every source that knows its subject."""
+    if not english.EVERYWHERE.search(question):
+        return None
     alone = re.sub(r"\s+", " ", english.EVERYWHERE.sub("", question)).strip(" ?.!,")
-    asked = english.ADDED_UP.sub("", alone) if english.ADDED_UP.search(question) else alone
-    asked = re.sub(r"\s+", " ", asked).strip(" ,")
-    weighed = {name: vocabulary.weigh(asked) for name, vocabulary in vocabularies.items()}
-    most = max((sum(w > 0 for w in found.values()) for found in weighed.values()), default=0)
-    knowing = [name for name, found in weighed.items() if most and sum(w > 0 for w in found.values()) == most]
+    adds_up = english.ADDED_UP.search(question)
+    asked = re.sub(r"\s+", " ", english.ADDED_UP.sub("", alone) if adds_up else alone).strip(" ,")
+    known = {name: vocabulary.known(asked) for name, vocabulary in vocabularies.items()}
+    most = max(known.values(), default=0)
+    knowing = [name for name, words in known.items() if most and words == most]
     if len(knowing) < 2:
         return None
     queries = tuple(_sub_query(number, name, asked, asked) for number, name in enumerate(knowing, 1))
-    post: tuple[PostOp, ...] = ()
-    notes: tuple[str, ...] = ()
-    if english.ADDED_UP.search(question) and re.search(
-        r"\bhow many\b|\bnumber of\b", question, re.IGNORECASE
-    ):
-        post = (PostOp(kind="aggregate", measures=(("sum", "count"),)),)
-        notes = (
-            "the counts of the sources are added up: what several of them have is counted several times",
-        )
-    return DecomposerResponse(
-        sub_queries=queries, combine=CombineGroup(operation="union"), post_ops=post, notes=notes
-    )
+    union = CombineGroup(operation="union")
+    if not adds_up or not english.COUNTING.search(question):
+        return DecomposerResponse(sub_queries=queries, combine=union)
+    post = PostOp(kind="aggregate", measures=(("sum", "count"),))
+    note = "the counts of the sources are added up: what several of them have is counted several times"
+    return DecomposerResponse(sub_queries=queries, combine=union, post_ops=(post,), notes=(note,))
 
 
 def _without_source(text: str, source: str) -> str:

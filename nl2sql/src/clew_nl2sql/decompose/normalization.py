@@ -50,8 +50,6 @@ def stem(word: str) -> str:
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
         word = word[:-1]
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) > len(ending) + 3:
-            word = word[: -len(ending)]
-            return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls" else word
+    if inflected := re.fullmatch(r"(.{4,}?)(?:ing|ed)", word):
+        return re.sub(r"(?<=..)([^ls])\1$", r"\1", inflected[1])
     return word[:-1] if word.endswith("e") and len(word) > 4 else word

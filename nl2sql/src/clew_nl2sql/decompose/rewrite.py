@@ -54,12 +54,10 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
     if not dates:
         return text
     said = {stem(word) for word in words(text)}
-    births = [name_words(c.name) for _, c in dates if _BIRTHS.intersection(name_words(c.name))]
-    people = [t.own_name for t, c in dates if _BIRTHS.intersection(name_words(c.name))]
-    ages = any("age" in name_words(c.name) for t in catalog.tables for c in t.columns)
-    if births and not ages:
-        text = in_birth_dates(_in_years(text, people), today, " ".join(births[0]))
-
+    births = [(t, c) for t, c in dates if _is_birth(c)]
+    if births and not _keeps_ages(catalog):
+        years = _in_years(text, [table.own_name for table, _ in births])
+        text = in_birth_dates(years, today, " ".join(name_words(births[0][1].name)))
     named = _unnamed_date(dates, said)
 
     def year(found: re.Match[str]) -> str:
@@ -67,6 +65,18 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
         return found[0] if _keeps_years(catalog, found[1]) else days
 
     return _YEAR.sub(year, in_days(text, today, named))
+
+
+def _keeps_ages(catalog: Catalog) -> bool:
+    return any("age" in name_words(column.name) for table in catalog.tables for column in table.columns)
+
+
+def _is_birth(column: Column) -> bool:
+    return not _BIRTHS.isdisjoint(name_words(column.name))
+
+
+def _stems(name: str) -> set[str]:
+    return {stem(word) for word in name_words(name)}
 
 
 def _in_years(text: str, people: list[str]) -> str:
@@ -81,19 +91,17 @@ def _in_years(text: str, people: list[str]) -> str:
 
 def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str]) -> str:
     """Return the words that name the date column, if only one can be meant and the question does not name it."""
-    for table, column in dates:
-        ignored = {stem(word) for word in name_words(table.own_name)}
-        own = {stem(word) for word in name_words(column.name)} - ignored
-        own = own - _TIMES if own - _TIMES else own
-        if own & said:
-            return ""
-    mentioned = [
-        column for table, column in dates if any(stem(word) in said for word in name_words(table.own_name))
-    ]
-    meant = [c for c in mentioned if not _BIRTHS.intersection(name_words(c.name))] or mentioned
-    if not mentioned and len(dates) == 1:
-        meant = [dates[0][1]]
+    if any(_telling(table, column) & said for table, column in dates):
+        return ""
+    mentioned = [column for table, column in dates if _stems(table.own_name) & said]
+    meant = [column for column in mentioned if not _is_birth(column)] or mentioned
+    meant = meant or [column for _, column in dates]
     return f"with {' '.join(name_words(meant[0].name))} " if len(meant) == 1 else ""
+
+
+def _telling(table: Table, column: Column) -> set[str]:
+    own = _stems(column.name) - _stems(table.own_name)
+    return own - _TIMES or own
 
 
 def _keeps_years(catalog: Catalog, year: str) -> bool:
@@ -110,14 +118,7 @@ def spent(text: str, catalog: Catalog, entity: str) -> str:
     """Rewrite "who spent most" with the column that holds the amounts."""
     table = _table_of(catalog, entity)
     keys = {key.table for key in catalog.foreign_keys if table and key.target_table == table.name}
-    found = [
-        (MONEY.index(word), column.name, other.name)
-        for other in catalog.tables
-        if other.name in keys
-        for column in other.columns
-        for word in name_words(column.name)
-        if column.kind == "number" and word in MONEY
-    ]
+    found = [amount for other in catalog.tables if other.name in keys for amount in _amounts(other)]
     if not found:
         return text
     _, column_name, table_name = min(found)
@@ -127,6 +128,15 @@ def spent(text: str, catalog: Catalog, entity: str) -> str:
         return f"have the {order} total {column_name} of {table_name}".replace("_", " ")
 
     return _SPENT.sub(said, text)
+
+
+def _amounts(table: Table) -> list[tuple[int, str, str]]:
+    return [
+        (MONEY.index(word), column.name, table.name)
+        for column in table.columns
+        for word in name_words(column.name)
+        if column.kind == "number" and word in MONEY
+    ]
 
 
 def by_name(text: str, catalog: Catalog, entity: str) -> str:

@@ -74,6 +74,10 @@ class Vocabulary:
                     break
         return found
 
+    def known(self, text: str) -> int:
+        """Return how many content words of a text the source knows."""
+        return sum(weight > 0 for weight in self.weigh(text).values())
+
     def worth(self, word: str) -> float:
         """Return the score of a word: its own, that of a synonym, or that of a word with similar spelling."""
         key = stem(word)
@@ -112,22 +116,23 @@ def denied_words(
     question: str, visible: Mapping[str, Catalog], hidden: Mapping[str, frozenset[str]]
 ) -> list[str]:
     """Return the words that name a hidden table and match nothing visible."""
-    if not any(hidden.values()):
+    tables = {table for names in hidden.values() for table in names}
+    if not tables:
         return []
-    forbidden = {
-        tuple(stem(part) for part in name_words(name))
-        for tables in hidden.values()
-        for table in tables
-        for name in (table, table.rpartition(".")[2])  # with and without its schema
-    }
+    names = tables | {table.rpartition(".")[2] for table in tables}  # with and without their schema
+    forbidden = {tuple(map(stem, name_words(name))) for name in names}
     known = [Vocabulary(name, catalog) for name, catalog in visible.items()]
-    stems = [stem(word) for word in words(question)]
-    found = []
-    for phrase in sorted(forbidden):
-        for start in range(len(stems) - len(phrase) + 1):
-            spoken = words(question)[start : start + len(phrase)]
-            if tuple(stems[start : start + len(phrase)]) != phrase:
-                continue
-            if not any(all(one.worth(word) > KNOWN for word in spoken) for one in known):
-                found.append(" ".join(spoken))
-    return found
+    return [
+        " ".join(span)
+        for phrase in sorted(forbidden)
+        for span in _spans(words(question), len(phrase))
+        if tuple(map(stem, span)) == phrase and not any(_is_known(span, one) for one in known)
+    ]
+
+
+def _spans(spoken: list[str], length: int) -> list[list[str]]:
+    return [spoken[start : start + length] for start in range(len(spoken) - length + 1)]
+
+
+def _is_known(span: list[str], vocabulary: Vocabulary) -> bool:
+    return all(vocabulary.worth(word) > KNOWN for word in span)

@@ -83,11 +83,7 @@ def _some_of_them(question: str, last: str) -> str | None:
 
 def _with_another(said: str, last: str, catalogs: list[Catalog]) -> str | None:
     if _TIME.fullmatch(said):
-        given = said if _PHRASE.match(said) or not re.match(r"\w*\s*\d", said) else f"in {said}"
-        times = list(_TIME.finditer(last))
-        if len(times) > 1:
-            return None
-        return f"{_replaced(last, times[0].span(), given)}?" if times else f"{last} {given}?"
+        return _with_another_time(said, last)
     phrase = _PHRASE.match(said)
     value = phrase[2] if phrase else said
     columns = _columns_of(value, catalogs)
@@ -95,11 +91,23 @@ def _with_another(said: str, last: str, catalogs: list[Catalog]) -> str | None:
     same = [place for place in places if columns & places[place]]
     if len(same) == 1:
         return f"{_replaced(last, same[0], value)}?"
-    if not columns and phrase and len(places) == 1:  # a value that no sample has
-        ((start, end),) = places
-        if re.search(rf"\b{phrase[1]}\s+['\"]?$", last[:start], re.IGNORECASE):
-            return f"{_replaced(last, (start, end), value)}?"
-    return f"{last} {said}?" if columns and phrase and not same else None
+    if phrase is None or same:
+        return None
+    if columns:
+        return f"{last} {said}?"
+    # A value that no sample has replaces the only one, after the same preposition.
+    begins = [
+        place for place in places if re.search(rf"\b{phrase[1]}\s+['\"]?$", last[: place[0]], re.IGNORECASE)
+    ]
+    return f"{_replaced(last, begins[0], value)}?" if begins and len(places) == 1 else None
+
+
+def _with_another_time(said: str, last: str) -> str | None:
+    given = said if _PHRASE.match(said) or not re.match(r"\w*\s*\d", said) else f"in {said}"
+    times = list(_TIME.finditer(last))
+    if len(times) > 1:
+        return None
+    return f"{_replaced(last, times[0].span(), given)}?" if times else f"{last} {given}?"
 
 
 def _replaced(text: str, place: tuple[int, int], by: str) -> str:

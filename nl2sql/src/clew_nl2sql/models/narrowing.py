@@ -24,14 +24,14 @@ def narrowed(question: str, catalog: Catalog, tokens: int, values: int) -> Catal
     sizes = {table.name: _size(table, values) for table in catalog.tables}
     if sum(sizes.values()) <= room:
         return catalog
-    kept: dict[str, None] = {}
+    kept: set[str] = set()
     for table in _ranked(question, catalog):
         for name in (table.name, *_referred(table.name, catalog)):
             if name not in kept and (not kept or room >= sizes[name]):
-                kept[name] = None
+                kept.add(name)
                 room -= sizes[name]
     tables = tuple(table for table in catalog.tables if table.name in kept)
-    keys = tuple(key for key in catalog.foreign_keys if key.table in kept and key.target_table in kept)
+    keys = tuple(key for key in catalog.foreign_keys if kept.issuperset((key.table, key.target_table)))
     return msgspec.structs.replace(catalog, tables=tables, foreign_keys=keys)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.planner.catalog import Catalog, Column
 from clew_nl2sql.schemas import AggregatorResponse, RefinerResponse
 
 PLANNER = """You translate a question into SQL for a {dialect} database. Today is {today}.
@@ -37,18 +37,19 @@ def schema_text(catalog: Catalog, values: int) -> str:
     lines = []
     for table in catalog.tables:
         lines.append(f"table {table.name}{_comment(table.comment)}")
-        for column in table.columns:
-            examples = ", ".join(repr(value) for value in column.values[:values] if len(str(value)) <= 40)
-            sample = f" e.g. {examples}" if examples and column.kind == "text" and values else ""
-            key = " primary key" if column.primary_key else ""
-            lines.append(
-                f"  {column.name} {column.type or column.kind}{key}{_comment(column.comment)}{sample}"
-            )
+        lines += [_column_text(column, values) for column in table.columns]
     lines += [
         f"{key.table}.{key.column} refers to {key.target_table}.{key.target_column}"
         for key in catalog.foreign_keys
     ]
     return "\n".join(lines)
+
+
+def _column_text(column: Column, values: int) -> str:
+    examples = ", ".join(repr(value) for value in column.values[:values] if len(str(value)) <= 40)
+    sample = f" e.g. {examples}" if examples and column.kind == "text" else ""
+    key = " primary key" if column.primary_key else ""
+    return f"  {column.name} {column.type or column.kind}{key}{_comment(column.comment)}{sample}"
 
 
 def planner_text(

@@ -66,20 +66,19 @@ def unread_words(question: str, sql: str, pairs: Iterable[tuple[str, str]], dial
     lists = silent_words()
     known = lists["filler"] | lists["presentation"] | lists["light"] | _done(tree)
     stems = _names(tree)
-    found = []
-    for at, token in enumerate(tokens):
-        if token.kind == "punct":
-            continue
+
+    def is_read(at: int, token: Token) -> bool:
         if at in verbatim:
-            if token.text.casefold() not in values:
-                found.append(token.text)
-        elif any(character.isdigit() for character in token.text):
-            digits = re.findall(r"\d+", token.text)
-            if not all(any(digit in value for value in values) for digit in digits):
-                found.append(token.text)
-        elif at not in covered and not _is_known(tokens, at, known, stems, values, lists["unit"]):
-            found.append(token.text)
-    return tuple(found)
+            return token.text.casefold() in values
+        if any(map(str.isdigit, token.text)):
+            return _are_within(re.findall(r"\d+", token.text), values)
+        return at in covered or _is_known(tokens, at, known, stems, values, lists["unit"])
+
+    return tuple(t.text for at, t in enumerate(tokens) if t.kind != "punct" and not is_read(at, t))
+
+
+def _are_within(digits: list[str], values: list[str]) -> bool:
+    return all(any(digit in value for value in values) for digit in digits)
 
 
 def _is_known(

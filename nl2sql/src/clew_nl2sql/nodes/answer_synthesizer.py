@@ -13,11 +13,18 @@ from clew import Context, node
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
 from clew_nl2sql.resources import Resources
 from clew_nl2sql.roles import consult
-from clew_nl2sql.schemas import AggregatorResponse, AnswerSynthesizerResponse, DecomposerResponse
+from clew_nl2sql.schemas import (
+    AggregatorResponse,
+    AnswerSynthesizerResponse,
+    DecomposerResponse,
+    SubgraphOutput,
+    SubQuery,
+)
 from clew_nl2sql.state import GraphState
 from clew_nl2sql.template_synthesizer import TemplateSynthesizer
 
 NAME = "answer_synthesizer"
+_BEFORE_QUERIES = ("datasource_resolver", "decomposer", "aggregator")
 
 
 @node(name=NAME, writes=("answer_synthesizer_response", "errors"), timeout=600.0)
@@ -61,18 +68,24 @@ def assumed(state: GraphState) -> list[str]:
 def what_is_missing(state: GraphState) -> list[str]:
     """Return a sentence for each part of the question that the answer does not cover."""
     parts = state.decomposer_response or DecomposerResponse()
-    sentences = []
-    for query in parts.sub_queries:
-        output = state.subgraph_outputs.get(query.id)
-        if query.id not in state.artifact_refs:
-            why = output.errors[-1].message if output and output.errors else "it was not queried"
-            sentences.append(f"Missing: {query.text or query.intent!r} from {query.datasource_id} ({why}).")
-    for part in parts.unmapped:
-        sentences.append(f"Not answered: {part!r}, which matches nothing in the sources.")
-    for error in state.errors:
-        if error.node in ("datasource_resolver", "decomposer", "aggregator"):
-            where = f"{error.source}: " if error.source else ""
-            if error.code is not ErrorCode.QUESTION_UNMAPPED or not parts.unmapped:
-                message = error.message if where else f"{error.message[:1].upper()}{error.message[1:]}"
-                sentences.append(f"{where}{message}.")
-    return sentences
+    missing = [query for query in parts.sub_queries if query.id not in state.artifact_refs]
+    return [
+        *(_missing(query, state.subgraph_outputs.get(query.id)) for query in missing),
+        *(f"Not answered: {part!r}, which matches nothing in the sources." for part in parts.unmapped),
+        *(_failure(e) for e in state.errors if e.node in _BEFORE_QUERIES and not _is_said(e, parts)),
+    ]
+
+
+def _missing(query: SubQuery, output: SubgraphOutput | None) -> str:
+    why = output.errors[-1].message if output and output.errors else "it was not queried"
+    return f"Missing: {query.text or query.intent!r} from {query.datasource_id} ({why})."
+
+
+def _is_said(error: PipelineError, parts: DecomposerResponse) -> bool:
+    return error.code is ErrorCode.QUESTION_UNMAPPED and bool(parts.unmapped)
+
+
+def _failure(error: PipelineError) -> str:
+    if error.source:
+        return f"{error.source}: {error.message}."
+    return f"{error.message[:1].upper()}{error.message[1:]}."

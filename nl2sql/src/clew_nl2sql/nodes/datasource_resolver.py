@@ -7,6 +7,7 @@ source without tables causes a warning.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from clew import Context, node
@@ -32,46 +33,52 @@ def DatasourceResolverNode(
     access = resources.access(state.user_context)
     wanted = [state.datasource_id] if state.datasource_id else list(resources.sources)
     allowed = [name for name in wanted if name in resources.sources and access.source(name)]
-    denied = [name for name in wanted if name not in allowed]
-    resolved: list[ResolvedDatasource] = []
-    errors: list[PipelineError] = []
-    empty: list[str] = []
-    for name in allowed:
-        try:
-            whole: Catalog = ctx.record(f"catalog:{name}", resources.outline, name)
-        except Nl2sqlError as error:
-            errors.append(PipelineError.of(error, NAME, source=name))
-            continue
-        catalog = access.visible(name, whole)
-        if not whole.tables:
-            empty.append(name)
-        elif not catalog.tables:
-            denied.append(name)
-        else:
-            resolved.append(
-                ResolvedDatasource(
-                    datasource_id=name,
-                    dialect=catalog.dialect,
-                    tables=len(catalog.tables),
-                    schema_version=fingerprint(catalog),
-                )
-            )
+    outlines, errors = _outlines(allowed, resources, ctx)
+    visible = {name: access.visible(name, whole) for name, whole in outlines.items()}
+    empty = [name for name, whole in outlines.items() if not whole.tables]
+    resolved = tuple(_resolved(name, catalog) for name, catalog in visible.items() if catalog.tables)
+    chosen = [source.datasource_id for source in resolved]
+    ranked = sorted(wanted, key=allowed.__contains__)
+    down = tuple(error.source for error in errors if error.source)
     if not resolved and not errors:
         errors.append(_no_source(state, empty))
-    down = tuple(error.source for error in errors if error.source)
     return {
         "datasource_resolver_response": DatasourceResolverResponse(
-            resolved_datasources=tuple(resolved),
-            denied_datasource_ids=tuple(denied),
+            resolved_datasources=resolved,
+            denied_datasource_ids=tuple(name for name in ranked if name not in (*chosen, *down, *empty)),
             unavailable_datasource_ids=down,
         ),
-        "reasoning": [{"node": NAME, "resolved": [source.datasource_id for source in resolved]}],
+        "reasoning": [{"node": NAME, "resolved": chosen}],
         "errors": errors,
-        "warnings": [
-            *({"node": NAME, "source": name, "message": f"{name} cannot be reached"} for name in down),
-            *({"node": NAME, "source": name, "message": f"{name} has no tables"} for name in empty),
-        ],
+        "warnings": _warnings(down, "cannot be reached") + _warnings(empty, "has no tables"),
     }
+
+
+def _outlines(
+    names: list[str], resources: Resources, ctx: Context
+) -> tuple[dict[str, Catalog], list[PipelineError]]:
+    """Return the catalog of each source, and an error for each source that cannot be reached."""
+    found: dict[str, Catalog] = {}
+    errors = []
+    for name in names:
+        try:
+            found[name] = ctx.record(f"catalog:{name}", resources.outline, name)
+        except Nl2sqlError as error:
+            errors.append(PipelineError.of(error, NAME, source=name))
+    return found, errors
+
+
+def _resolved(name: str, catalog: Catalog) -> ResolvedDatasource:
+    return ResolvedDatasource(
+        datasource_id=name,
+        dialect=catalog.dialect,
+        tables=len(catalog.tables),
+        schema_version=fingerprint(catalog),
+    )
+
+
+def _warnings(names: Iterable[str], what: str) -> list[dict[str, str]]:
+    return [{"node": NAME, "source": name, "message": f"{name} {what}"} for name in names]
 
 
 def _no_source(state: GraphState, empty: list[str]) -> PipelineError:

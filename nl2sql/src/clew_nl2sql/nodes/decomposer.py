@@ -7,6 +7,7 @@ sent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from clew import Context, node
@@ -30,20 +31,18 @@ NAME = "decomposer"
 def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Decompose the question over the selected sources."""
     resolver = state.datasource_resolver_response
+    sources = resolver.resolved_datasources if resolver else ()
     access = resources.access(state.user_context)
-    seen: dict[str, Catalog] = {}
-    hidden: dict[str, frozenset[str]] = {}
-    for source in resolver.resolved_datasources if resolver else ():
-        name = source.datasource_id
-        whole: Catalog = ctx.record(f"catalog:{name}", resources.outline, name)
-        seen[name] = access.visible(name, whole)
-        hidden[name] = frozenset(t.name for t in whole.tables) - {t.name for t in seen[name].tables}
+    whole = {
+        s.datasource_id: ctx.record(f"catalog:{s.datasource_id}", resources.outline, s.datasource_id)
+        for s in sources
+    }
+    seen = {name: access.visible(name, catalog) for name, catalog in whole.items()}
+    hidden = {name: _names(catalog) - _names(seen[name]) for name, catalog in whole.items()}
     if denied := denied_words(state.user_query, seen, hidden):
         words = ", ".join(repr(word) for word in denied)
         return _failed(ErrorCode.SECURITY_VIOLATION, f"user {state.user_context.user_id} may not see {words}")
-    versions = (
-        tuple((s.datasource_id, s.schema_version) for s in resolver.resolved_datasources) if resolver else ()
-    )
+    versions = tuple((source.datasource_id, source.schema_version) for source in sources)
     try:
         response: DecomposerResponse = consult(
             ctx,
@@ -58,38 +57,41 @@ def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dic
         )
     except Nl2sqlError as error:
         return _failed(error.code, str(error))
+    return _invalid(response, seen) or _written(response)
+
+
+def _names(catalog: Catalog) -> frozenset[str]:
+    return frozenset(table.name for table in catalog.tables)
+
+
+def _invalid(response: DecomposerResponse, seen: Mapping[str, Catalog]) -> dict[str, Any] | None:
+    """Return the failure of a decomposer that chose a hidden source, or one id for several parts."""
     unknown = [query.datasource_id for query in response.sub_queries if query.datasource_id not in seen]
     if unknown:
-        return _failed(
-            ErrorCode.SECURITY_VIOLATION,
-            f"the decomposer chose {', '.join(unknown)}, which the user may not see",
-        )
+        message = f"the decomposer chose {', '.join(unknown)}, which the user may not see"
+        return _failed(ErrorCode.SECURITY_VIOLATION, message)
     names = [query.id for query in response.sub_queries]
     if twice := {name for name in names if names.count(name) > 1}:
-        repeated = ", ".join(map(repr, sorted(twice)))
-        return _failed(
-            ErrorCode.INVALID_PLAN_STRUCTURE, f"several parts of the question have the id {repeated}"
-        )
+        message = f"several parts of the question have the id {', '.join(map(repr, sorted(twice)))}"
+        return _failed(ErrorCode.INVALID_PLAN_STRUCTURE, message)
+    return None
+
+
+def _written(response: DecomposerResponse) -> dict[str, Any]:
     parts = [{"source": q.datasource_id, "intent": q.intent} for q in response.sub_queries]
     unmapped = [f"nothing in the sources matches {part!r}" for part in response.unmapped]
-    errors = []
-    if not response.sub_queries:
-        errors = [
-            PipelineError(
-                node=NAME,
-                message="; ".join(unmapped) or "the question matches no source",
-                code=ErrorCode.QUESTION_UNMAPPED,
-                severity=ErrorSeverity.CRITICAL,
-            )
-        ]
+    nothing = "; ".join(unmapped) or "the question matches no source"
     return {
         "decomposer_response": response,
         "reasoning": [{"node": NAME, "parts": parts, "operation": response.combine.operation}],
         "warnings": [{"node": NAME, "message": message} for message in (*unmapped, *response.notes)],
-        "errors": errors,
+        "errors": [] if parts else [_error(ErrorCode.QUESTION_UNMAPPED, nothing)],
     }
 
 
+def _error(code: ErrorCode, message: str) -> PipelineError:
+    return PipelineError(node=NAME, message=message, code=code, severity=ErrorSeverity.CRITICAL)
+
+
 def _failed(code: ErrorCode, message: str) -> dict[str, Any]:
-    error = PipelineError(node=NAME, message=message, code=code, severity=ErrorSeverity.CRITICAL)
-    return {"decomposer_response": DecomposerResponse(), "errors": [error]}
+    return {"decomposer_response": DecomposerResponse(), "errors": [_error(code, message)]}

@@ -19,13 +19,7 @@ from clew_nl2sql.dialogue.choices import same_wording
 from clew_nl2sql.nodes.readings import reading_of
 from clew_nl2sql.nodes.schema_retriever import query_of
 from clew_nl2sql.resources import Resources
-from clew_nl2sql.schemas import (
-    CandidateModel,
-    ChoiceResponse,
-    PlanModel,
-    QuestionReading,
-    ReadingsQuestion,
-)
+from clew_nl2sql.schemas import CandidateModel, ChoiceResponse, PlanModel, QuestionReading, ReadingsQuestion
 from clew_nl2sql.state import SubgraphExecutionState
 
 NAME = "reading_chooser"
@@ -38,12 +32,8 @@ def ReadingChooserNode(state: SubgraphExecutionState, resources: Resources, ctx:
     query = query_of(state)
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     assert plan is not None, "there is a choice between readings of a plan"
-    for known in state.remembered:
-        same = same_wording(known.intent) == same_wording(query.intent)
-        if same and known.source == query.datasource_id:
-            reading = reading_of(state, resources, ctx, CandidateModel(sql=known.sql))
-            if reading is not None:  # the schema and the grants still allow it
-                return _chosen(plan, reading[0], "As chosen before", remembered=True)
+    if (before := _remembered(state, resources, ctx)) is not None:
+        return _chosen(plan, before, "As chosen before", remembered=True)
     readings = _readings(state, resources, ctx, plan) if state.ask_back else ()
     if not readings:
         return {"choice_response": ChoiceResponse()}
@@ -57,6 +47,18 @@ def ReadingChooserNode(state: SubgraphExecutionState, resources: Resources, ctx:
             }
         if isinstance(number, int) and 1 <= number <= len(readings):
             return _chosen(plan, readings[number - 1], "Chosen", readings=readings)
+
+
+def _remembered(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> QuestionReading | None:
+    """Return what a person chose for this question before, if the schema and the grants still allow it."""
+    query = query_of(state)
+    for known in state.remembered:
+        same = same_wording(known.intent) == same_wording(query.intent)
+        if same and known.source == query.datasource_id:
+            reading = reading_of(state, resources, ctx, CandidateModel(sql=known.sql))
+            if reading is not None:
+                return reading[0]
+    return None
 
 
 def _chosen(

@@ -78,30 +78,24 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     timezone: str = ""  # of the source; empty for that of this machine
 
 
+_TYPES: dict[Kind, re.Pattern[str]] = {
+    "boolean": re.compile("bool|^bit$"),
+    "date": re.compile("date|time"),
+    "number": re.compile("int|real|num|dec|float|double|money|serial"),
+    "text": re.compile("char|text|clob|string|uuid|enum"),
+}
+
+
 def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:
     """Return the kind of a column, by its declared type and, if that is not specific, by its values."""
-    name = declared.lower()
-    if "bool" in name or name == "bit":
-        return "boolean"
-    if ("date" in name or "time" in name) and not (
-        values and all(isinstance(v, int | float) for v in values)
-    ):
-        return "date"
-    numeric = any(
-        part in name for part in ("int", "real", "num", "dec", "float", "double", "money", "serial")
-    )
-    if values:
-        numbers = sum(isinstance(v, int | float) for v in values)
-        if numbers * 10 >= len(values) * 9:
-            return "number"
-        if numeric and numbers * 2 >= len(values):
-            return "number"
-        return "date" if are_dates(values) else "text"
-    if numeric:
+    count, numbers = len(values), sum(isinstance(v, int | float) for v in values)
+    kind: Kind = next((kind for kind, names in _TYPES.items() if names.search(declared.lower())), "other")
+    if kind == "boolean" or not values or (kind == "date" and numbers < count):
+        return kind
+    is_number = kind == "number" and numbers * 2 >= count
+    if is_number or numbers * 10 >= count * 9:
         return "number"
-    if any(part in name for part in ("char", "text", "clob", "string", "uuid", "enum")):
-        return "text"
-    return "other"
+    return "date" if are_dates(values) else "text"
 
 
 def are_dates(values: tuple[Value, ...]) -> bool:

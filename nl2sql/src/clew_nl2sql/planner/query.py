@@ -6,6 +6,7 @@ are one candidate.
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Value
@@ -20,6 +21,11 @@ class SelectItem(NamedTuple):
     column: int | None
     agg: str = ""
     distinct: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether this is a column as it is."""
+        return self.column is not None and not self.agg
 
 
 class Scalar(NamedTuple):
@@ -39,6 +45,14 @@ class Condition(NamedTuple):
     either: bool = False
 
 
+class PlacedCondition(NamedTuple):
+    """A condition, and the position of its words in the question."""
+
+    start: int
+    end: int
+    condition: Condition
+
+
 class Query(NamedTuple):
     """One SELECT, optionally with a second one after a set operation."""
 
@@ -52,6 +66,22 @@ class Query(NamedTuple):
     distinct: bool = False
     compound: tuple[str, Query] | None = None
     via: frozenset[int] = frozenset()  # keys that the question names; joins prefer them
+
+    @property
+    def plain(self) -> tuple[int, ...]:
+        """Return the columns that are selected as they are."""
+        return tuple(i.column for i in self.select if i.column is not None and not i.agg)
+
+    @property
+    def aggregates(self) -> bool:
+        """Return whether an aggregate is selected."""
+        return any(i.agg for i in self.select)
+
+    @property
+    def picks_by_count(self) -> bool:
+        """Return whether rows are ordered by a count, or groups filtered by an aggregate."""
+        ranked = any(item.agg == "count" for item, _ in self.order)
+        return ranked or any(c.item.agg for c in self.having)
 
 
 def columns_of(query: Query) -> list[int]:
@@ -67,14 +97,10 @@ def columns_of(query: Query) -> list[int]:
     return found
 
 
-def rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Condition] | None:
+def rivals(conditions: list[PlacedCondition]) -> tuple[Condition, Condition] | None:
     """Return two conditions on one column that no row can satisfy at the same time."""
-    for n, (_, _, first) in enumerate(conditions):
-        for _, _, second in conditions[n + 1 :]:
-            if (
-                first.item == second.item
-                and first != second
-                and not isinstance(first.value, Scalar | SelectItem)
-            ):
-                return first, second
+    for (_, _, first), (_, _, second) in combinations(conditions, 2):
+        same = first.item == second.item and first != second
+        if same and not isinstance(first.value, Scalar | SelectItem):
+            return first, second
     return None

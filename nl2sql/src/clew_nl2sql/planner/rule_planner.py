@@ -29,13 +29,7 @@ from clew_nl2sql.planner.linear_model import LinearModel, shipped
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.ranking.certainty import (
-    Facts,
-    chance,
-    is_ordered,
-    of_candidate,
-    of_field,
-)
+from clew_nl2sql.planner.ranking.certainty import Facts, chance, is_ordered, of_candidate, of_field
 from clew_nl2sql.planner.ranking.features import CandidateFeatures, outcome_features
 
 REHEARSED = 16

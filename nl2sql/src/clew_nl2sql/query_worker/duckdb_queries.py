@@ -39,11 +39,7 @@ def execute(request: QueryRequest, folder: str) -> QueryReply:
             macros = {name.lower() for (name,) in connection.execute(_MACROS).fetchall()}
             if called := [name for name in request.calls if name in macros]:
                 raise QueryProblem("own functions", ", ".join(called))
-            if request.explain:
-                rows = connection.execute(f"EXPLAIN {request.sql}").fetchall()
-                return QueryReply(rows=tuple((row[-1],) for row in rows))
-            names, rows = fetched(connection, request.sql, request.max_rows + 1)
-            return QueryReply(tuple(names), tuple(rows))
+            return _reply(connection, request)
     except duckdb.InterruptException as error:
         raise QueryProblem("timeout", "") from error
     except duckdb.OutOfMemoryException as error:
@@ -54,6 +50,14 @@ def execute(request: QueryRequest, folder: str) -> QueryReply:
         raise QueryProblem("failed", first_line(error)) from error
     finally:
         connection.close()
+
+
+def _reply(connection: Any, request: QueryRequest) -> QueryReply:
+    if request.explain:
+        rows = connection.execute(f"EXPLAIN {request.sql}").fetchall()
+        return QueryReply(rows=tuple((row[-1],) for row in rows))
+    names, rows = fetched(connection, request.sql, request.max_rows + 1)
+    return QueryReply(tuple(names), tuple(rows))
 
 
 @contextmanager

@@ -47,14 +47,7 @@ def execute(request: QueryRequest, folder: str) -> QueryReply:
             own = connection.execute(_OWN_FUNCTIONS, (list(request.calls),)).fetchall()
             if own:  # planning may call functions
                 raise QueryProblem("own functions", ", ".join(sorted(name for (name,) in own)))
-            if request.explain:
-                # prepare: the extended protocol allows only one statement per message
-                rows = connection.execute(f"EXPLAIN {request.sql}", prepare=True).fetchall()
-                return QueryReply(rows=tuple((row[0],) for row in rows))
-            with connection.cursor(name="answer") as cursor:
-                cursor.execute(request.sql)
-                names = tuple(column.name for column in cursor.description or ())
-                return QueryReply(names, tuple(cursor.fetchmany(request.max_rows + 1)))
+            return _reply(connection, request)
     except psycopg.errors.QueryCanceled as error:
         raise QueryProblem("timeout", "") from error
     except (psycopg.errors.OutOfMemory, psycopg.errors.ConfigurationLimitExceeded) as error:
@@ -63,6 +56,17 @@ def execute(request: QueryRequest, folder: str) -> QueryReply:
         raise QueryProblem("down", f"the connection was lost: {first_line(error)}") from error
     except psycopg.Error as error:
         raise QueryProblem("failed", first_line(error)) from error
+
+
+def _reply(connection: Any, request: QueryRequest) -> QueryReply:
+    if request.explain:
+        # prepare: the extended protocol allows only one statement per message
+        rows = connection.execute(f"EXPLAIN {request.sql}", prepare=True).fetchall()
+        return QueryReply(rows=tuple((row[0],) for row in rows))
+    with connection.cursor(name="answer") as cursor:
+        cursor.execute(request.sql)
+        names = tuple(column.name for column in cursor.description or ())
+        return QueryReply(names, tuple(cursor.fetchmany(request.max_rows + 1)))
 
 
 @contextmanager

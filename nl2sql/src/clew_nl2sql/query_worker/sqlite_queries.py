@@ -68,9 +68,7 @@ def limit_seconds(connection: sqlite3.Connection, seconds: float) -> None:
 
 
 def _only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """Allow or deny one action of a statement. The guard has checked the names; this checks the kind of
-    action.
-    """
+    """Allow or deny one action of a statement. The guard has checked the names; this checks the kind of action."""
     if action not in _READING:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _DANGEROUS:

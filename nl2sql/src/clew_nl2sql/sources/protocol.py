@@ -34,21 +34,15 @@ class Source(Protocol):
         ...
 
     def catalog(self) -> Catalog:
-        """Return the tables, columns, keys and samples of values; raise SourceDownError if it cannot be
-        reached.
-        """
+        """Return the tables, columns, keys and samples of values; raise SourceDownError if it cannot be reached."""
         ...
 
     def explain(self, query: CheckedQuery) -> str:
-        """Return the database's plan for a query, without executing it; raise RefusedQueryError if it is
-        rejected.
-        """
+        """Return the database's plan for a query, without executing it; raise RefusedQueryError if it is rejected."""
         ...
 
     def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
-        """Return the rows of a query; raise QueryFailedError, QueryTimeoutError or
-        QueryMemoryError.
-        """
+        """Return the rows of a query; raise QueryFailedError, QueryTimeoutError or QueryMemoryError."""
         ...
 
 

@@ -110,9 +110,7 @@ def _described(connection: sqlite3.Connection, table: str) -> list[ColumnDescrip
 
 
 def _key(table: Table, column: str, target: Table | None, referred: str | None) -> ForeignKey | None:
-    """Return a key with names as its tables spell them. Without a target column, it refers to the primary
-    key.
-    """
+    """Return a key with names as its tables spell them. Without a target column, it refers to the primary key."""
     if target is None or not target.columns:
         return None
     primary = next((c.name for c in target.columns if c.primary_key), target.columns[0].name)

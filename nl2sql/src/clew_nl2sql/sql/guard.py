@@ -29,7 +29,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from clew_nl2sql.errors import InvalidPlanError, SecurityViolationError, UnknownTableError
+from clew_nl2sql.errors import InvalidPlanError, Nl2sqlError, SecurityViolationError, UnknownTableError
 from clew_nl2sql.planner.catalog import Catalog, Table
 from clew_nl2sql.sql.allowlist import (
     CONSTRUCTS,
@@ -91,29 +91,29 @@ def parse(proposal: str, dialect: str) -> exp.Expression:
     """Return the only query of a text."""
     if len(proposal) > LONGEST or "\0" in proposal:
         raise InvalidPlanError("the query is too long, or holds a NUL character; ask for a simpler one")
-    try:
-        statements = [
-            statement
-            for statement in sqlglot.parse(proposal, dialect=dialect)
-            if not isinstance(statement, exp.Semicolon | None)  # a comment after the last statement
-        ]
-    except SqlglotError as error:
-        reason = str(error).partition("\n")[0]
-        if not _BEGINS_LIKE_A_QUERY.match(proposal):
-            raise SecurityViolationError(
-                "only a SELECT is allowed, and the text does not start with one"
-            ) from error
-        raise InvalidPlanError(f"the query cannot be parsed as {dialect}: {reason}") from error
-    except RecursionError as error:
-        raise InvalidPlanError("the query is nested too deeply to be read") from error
+    statements = _statements(proposal, dialect)
     if not statements:
         raise InvalidPlanError("the text contains no query")
     if len(statements) > 1:
         raise SecurityViolationError("expected one query, got several statements")
-    root: Any = statements[0]
+    root: exp.Expression = statements[0]
     if type(root).__name__ not in ROOTS:
         raise SecurityViolationError(f"expected a SELECT, got {_statement(root)}")
-    return root  # type: ignore[no-any-return]
+    return root
+
+
+def _statements(proposal: str, dialect: str) -> list[Any]:
+    try:
+        statements = sqlglot.parse(proposal, dialect=dialect)
+    except SqlglotError as error:
+        reason = str(error).partition("\n")[0]
+        if not _BEGINS_LIKE_A_QUERY.match(proposal):
+            message = "only a SELECT is allowed, and the text does not start with one"
+            raise SecurityViolationError(message) from error
+        raise InvalidPlanError(f"the query cannot be parsed as {dialect}: {reason}") from error
+    except RecursionError as error:
+        raise InvalidPlanError("the query is nested too deeply to be read") from error
+    return [s for s in statements if not isinstance(s, exp.Semicolon | None)]  # a comment after the last one
 
 
 def _statement(root: exp.Expression) -> str:
@@ -169,54 +169,40 @@ class Inspection:
             )
 
     def _details(self, node: exp.Expression) -> None:
-        given = {name for name, value in node.args.items() if value not in (None, [], False)}
-        if isinstance(node, exp.Select):
-            odd = given - _SELECT_PARTS
-            if not node.expressions:
-                raise InvalidPlanError("the query selects nothing")
-        elif isinstance(node, exp.Star):
-            odd = given
-        elif isinstance(node, exp.Subquery):
-            odd = given - {"this", "alias", "with_", "joins", "order", "limit", "offset"}
-        elif isinstance(node, exp.SetOperation):
-            odd = given - {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
-        elif isinstance(node, exp.With):
-            odd = given - {"expressions"}  # RECURSIVE may never end
-        elif isinstance(node, exp.Column):
-            odd = given - {"this", "table"}
-        elif isinstance(node, exp.CTE):
-            odd = given - {"this", "alias"}
-        else:
-            return
-        if odd:
+        allowed = next((parts for kind, parts in _PARTS.items() if isinstance(node, kind)), None)
+        if isinstance(node, exp.Select) and not node.expressions:
+            raise InvalidPlanError("the query selects nothing")
+        if allowed is not None and (odd := _given(node) - allowed):
             raise SecurityViolationError(f"{', '.join(sorted(odd))} is not allowed in a {node.key}")
 
     # -- tables ------------------------------------------------------------------------------------------------
 
     def _table(self, table: exp.Table) -> None:
-        odd = {name for name, value in table.args.items() if value not in (None, [], False)}
-        if not isinstance(table.this, exp.Identifier) or odd - {"this", "alias", "db", "joins"}:
+        if not isinstance(table.this, exp.Identifier) or _given(table) - {"this", "alias", "db", "joins"}:
             raise SecurityViolationError(f"{table.sql(self._dialect)[:60]!r} is not a table")
         schema, name = table.args.get("db"), table.name
         own = self._key(name, table.this.quoted)
         if schema is not None:
             self._qualified(table, self._key(schema.name, schema.quoted), own)
-            return
-        key = ("", own)
-        if any(self._key(cte, True) == own for cte in _ctes_in_scope(table)):
-            if key in self._tables or name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES):
+        elif any(self._key(cte, True) == own for cte in _ctes_in_scope(table)):
+            if ("", own) in self._tables or self._is_closed(name):
                 raise InvalidPlanError(f"a WITH query has the name of the table {name}; rename it")
-            return
-        if key in self._tables:
-            self._resolved[id(table)] = self._tables[key]
-        elif name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES):
-            raise SecurityViolationError(f"the table {name} may not be read")
-        elif not name.replace("_", "").replace(" ", "").isalnum():
-            raise SecurityViolationError(
-                f"{name!r} is not a table of this source"
-            )  # some databases would read a file of that name
+        elif ("", own) in self._tables:
+            self._resolved[id(table)] = self._tables["", own]
         else:
-            raise UnknownTableError(f"the table {name} does not exist")
+            raise self._unreadable(name)
+
+    def _unreadable(self, name: str) -> Nl2sqlError:
+        if self._is_closed(name):
+            return SecurityViolationError(f"the table {name} may not be read")
+        if not name.replace("_", "").replace(" ", "").isalnum():
+            # Some databases would read a file of that name.
+            return SecurityViolationError(f"{name!r} is not a table of this source")
+        return UnknownTableError(f"the table {name} does not exist")
+
+    def _is_closed(self, name: str) -> bool:
+        """Return whether a name is that of a hidden table or a system table."""
+        return name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES)
 
     def _qualified(self, table: exp.Table, schema: str, own: str) -> None:
         """Resolve a table with its schema. A schema without a visible table does not exist for the user."""
@@ -235,21 +221,23 @@ class Inspection:
         return name if self._exact and quoted else name.lower()
 
 
-_SELECT_PARTS = {
-    "with_",
-    "expressions",
-    "distinct",
-    "from_",
-    "joins",
-    "where",
-    "group",
-    "having",
-    "order",
-    "limit",
-    "offset",
-    "windows",
-    "qualify",
-}
+def _given(node: exp.Expression) -> set[str]:
+    return {name for name, value in node.args.items() if value not in (None, [], False)}
+
+
+# The parts that each construct may have.
+_PARTS: dict[type[exp.Expression], set[str]] = {
+    exp.Select: {
+        "with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order", "limit",
+        "offset", "windows", "qualify",
+    },
+    exp.Star: set(),
+    exp.Subquery: {"this", "alias", "with_", "joins", "order", "limit", "offset"},
+    exp.SetOperation: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
+    exp.With: {"expressions"},  # RECURSIVE may never end
+    exp.Column: {"this", "table"},
+    exp.CTE: {"this", "alias"},
+}  # fmt: skip
 
 
 def _ctes_in_scope(node: exp.Expression) -> Iterator[str]:

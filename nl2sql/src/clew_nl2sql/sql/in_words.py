@@ -6,26 +6,19 @@ it is grouped, sorted and limited. Joins over keys follow from the tables and ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
 
-_AGGREGATES = {
-    exp.Sum: "total",
-    exp.Avg: "average",
-    exp.Min: "smallest",
-    exp.Max: "largest",
-}
 _COMPARISONS = {
-    exp.EQ: "is",
-    exp.NEQ: "is not",
-    exp.GT: "is more than",
-    exp.GTE: "is at least",
-    exp.LT: "is less than",
+    exp.EQ: "is", exp.NEQ: "is not", exp.GT: "is more than", exp.GTE: "is at least", exp.LT: "is less than",
     exp.LTE: "is at most",
-}
+}  # fmt: skip
 _DATED = {exp.GT: "is after", exp.GTE: "is on or after", exp.LT: "is before", exp.LTE: "is on or before"}
 _SETS = {exp.Union: "together with", exp.Except: "but not", exp.Intersect: "that are also in"}
+
+Phrases = dict[type, Callable[[Any], str]]
 
 
 def in_words(tree: Any) -> str:
@@ -36,22 +29,25 @@ def in_words(tree: Any) -> str:
         return f"{in_words(tree.this)}, {_SETS.get(type(tree), tree.key)}: {in_words(tree.expression)}"
     if not isinstance(tree, exp.Select):
         return str(tree.sql())
-    parts = [_selected(tree)]
-    where, having = tree.args.get("where"), tree.args.get("having")
-    if where is not None:
-        parts.append(f"where {_condition(where.this)}")
-    group = tree.args.get("group")
-    if group is not None:
-        parts.append(f"for each {_listed([_value(one) for one in group.expressions])}")
-    if having is not None:
-        parts.append(f"if {_condition(having.this)}")
-    order, limit = tree.args.get("order"), tree.args.get("limit")
-    if order is not None:
-        parts.append(f"sorted by {_listed([_ordered(one) for one in order.expressions])}")
-    if limit is not None:
-        count = limit.expression.sql()
-        parts.append("only the first one" if count == "1" else f"only the first {count}")
-    return ", ".join(parts)
+    clauses = [(phrase, tree.args.get(name)) for name, phrase in _CLAUSES.items()]
+    return ", ".join([_selected(tree), *(phrase(clause) for phrase, clause in clauses if clause is not None)])
+
+
+_CLAUSES: dict[str, Callable[[Any], str]] = {
+    "where": lambda clause: f"where {_condition(clause.this)}",
+    "group": lambda clause: f"for each {_values(clause.expressions)}",
+    "having": lambda clause: f"if {_condition(clause.this)}",
+    "order": lambda clause: f"sorted by {_listed([_ordered(one) for one in clause.expressions])}",
+    "limit": lambda clause: _limited(clause.expression.sql()),
+}
+
+
+def _limited(count: str) -> str:
+    return "only the first one" if count == "1" else f"only the first {count}"
+
+
+def _phrase(phrases: Phrases, node: Any) -> Callable[[Any], str] | None:
+    return next((phrases[kind] for kind in type(node).__mro__ if kind in phrases), None)
 
 
 def _selected(tree: exp.Select) -> str:
@@ -71,58 +67,67 @@ def _tables(tree: exp.Select) -> list[exp.Table]:
 
 
 def _value(node: Any) -> str:
-    if isinstance(node, exp.Alias | exp.Paren):
-        return _value(node.this)
+    phrase = _phrase(_VALUES, node)
+    return phrase(node) if phrase is not None else str(node.sql())
+
+
+def _values(nodes: list[Any]) -> str:
+    return _listed([_value(node) for node in nodes])
+
+
+def _counted(node: Any) -> str:
     if isinstance(node, exp.Star):
-        return "all columns"
-    if isinstance(node, exp.Column):
-        return _name(node.name)
-    if isinstance(node, exp.Count):
-        if isinstance(node.this, exp.Star):
-            return "the number of rows"
-        if isinstance(node.this, exp.Distinct):
-            return f"the number of different {_listed([_value(one) for one in node.this.expressions])}"
-        return f"the number of {_value(node.this)}"
-    for kind, word in _AGGREGATES.items():
-        if isinstance(node, kind):
-            return f"the {word} {_value(node.this)}"
-    if isinstance(node, exp.Literal | exp.Boolean | exp.Neg):
-        return repr(node.name) if isinstance(node, exp.Literal) and node.is_string else str(node.sql())
-    if isinstance(node, exp.Subquery | exp.Query):
-        return f"({in_words(node)})"
-    if isinstance(node, exp.Cast | exp.TsOrDsToDate):
-        return _value(node.this)
-    return str(node.sql())
+        return "rows"
+    return f"different {_values(node.expressions)}" if isinstance(node, exp.Distinct) else _value(node)
+
+
+_VALUES: Phrases = {
+    **dict.fromkeys((exp.Alias, exp.Paren, exp.Cast, exp.TsOrDsToDate), lambda node: _value(node.this)),
+    exp.Star: lambda node: "all columns",
+    exp.Column: lambda node: _name(node.name),
+    exp.Count: lambda node: f"the number of {_counted(node.this)}",
+    exp.Sum: lambda node: f"the total {_value(node.this)}",
+    exp.Avg: lambda node: f"the average {_value(node.this)}",
+    exp.Min: lambda node: f"the smallest {_value(node.this)}",
+    exp.Max: lambda node: f"the largest {_value(node.this)}",
+    exp.Literal: lambda node: repr(node.name) if node.is_string else str(node.sql()),
+    exp.Query: lambda node: f"({in_words(node)})",
+}
 
 
 def _condition(node: Any) -> str:
-    if isinstance(node, exp.Paren):
-        return _condition(node.this)
-    if isinstance(node, exp.And | exp.Or):
-        word = "and" if isinstance(node, exp.And) else "or"
-        sides = [_condition(side) for side in (node.this, node.expression)]
-        if word == "and":
-            sides = [
-                f"({said})" if isinstance(side.unnest(), exp.Or) else said
-                for side, said in zip((node.this, node.expression), sides)
-            ]
-        return f" {word} ".join(sides)
-    if isinstance(node, exp.Not):
-        return _denied(node.this)
-    if isinstance(node, exp.Between):
-        return f"{_value(node.this)} is between {_value(node.args['low'])} and {_value(node.args['high'])}"
-    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-        return f"{_value(node.this)} is missing"
-    if isinstance(node, exp.Like | exp.ILike):
-        return f"{_value(node.this)} {_pattern(node.expression)}"
-    if isinstance(node, exp.In):
-        return f"{_value(node.this)} is one of {_members(node)}"
-    if isinstance(node, exp.Exists):
-        return f"there is {_value(node.this)}"
-    if type(node) in _COMPARISONS:
-        words = {**_COMPARISONS, **(_DATED if _is_date(node.expression) else {})}
-        return f"{_value(node.this)} {words[type(node)]} {_value(node.expression)}"
-    return _value(node)
+    return (_phrase(_CONDITIONS, node) or _value)(node)
+
+
+def _side(node: Any) -> str:
+    return f"({_condition(node)})" if isinstance(node.unnest(), exp.Or) else _condition(node)
+
+
+def _compared(node: Any) -> str:
+    words = {**_COMPARISONS, **(_DATED if _is_date(node.expression) else {})}
+    return f"{_value(node.this)} {words[type(node)]} {_value(node.expression)}"
+
+
+def _between(node: Any) -> str:
+    return f"{_value(node.this)} is between {_value(node.args['low'])} and {_value(node.args['high'])}"
+
+
+def _is(node: Any) -> str:
+    return f"{_value(node.this)} is missing" if isinstance(node.expression, exp.Null) else _value(node)
+
+
+_CONDITIONS: Phrases = {
+    exp.Paren: lambda node: _condition(node.this),
+    exp.And: lambda node: f"{_side(node.this)} and {_side(node.expression)}",
+    exp.Or: lambda node: f"{_condition(node.this)} or {_condition(node.expression)}",
+    exp.Not: lambda node: _denied(node.this),
+    exp.Between: _between,
+    exp.Is: _is,
+    **dict.fromkeys((exp.Like, exp.ILike), lambda node: f"{_value(node.this)} {_pattern(node.expression)}"),
+    exp.In: lambda node: f"{_value(node.this)} is one of {_members(node)}",
+    exp.Exists: lambda node: f"there is {_value(node.this)}",
+    **dict.fromkeys(_COMPARISONS, _compared),
+}
 
 
 def _denied(node: Any) -> str:
@@ -136,7 +141,7 @@ def _denied(node: Any) -> str:
 
 def _members(node: exp.In) -> str:
     query = node.args.get("query")
-    return _value(query) if query is not None else _listed([_value(one) for one in node.expressions])
+    return _value(query) if query is not None else _values(node.expressions)
 
 
 def _pattern(node: Any) -> str:

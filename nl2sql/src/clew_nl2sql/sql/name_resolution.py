@@ -16,7 +16,7 @@ The database checks types and ambiguous names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -35,7 +35,7 @@ class NameCheck:
     def __init__(self, dialect: str, tables: Mapping[int, Table]) -> None:
         self._dialect = dialect
         self._tables = tables
-        self._aliases_anywhere = dialect != "postgres"
+        self._aliases_in = ("order", "group") if dialect == "postgres" else tuple(exp.Select.arg_types)
 
     def query(self, node: Any, outer: Scopes = (), known: Mapping[str, Names] | None = None) -> Names:
         """Check a query and its subqueries; return the names of its columns."""
@@ -56,18 +56,15 @@ class NameCheck:
     def _select(self, select: Any, outer: Scopes, known: Mapping[str, Names]) -> Names:
         here: Relations = {}
         scopes = (here, *outer)
-        source = select.args.get("from_")
-        joins = select.args.get("joins") or []
-        for relation in [source.this] if source else []:
-            self._relation(relation, here, outer, known)
-        self._joins(joins, here, outer, known)
+        if source := select.args.get("from_"):
+            self._relation(source.this, here, outer, known)
+        self._joins(select, here, outer, known)
         aliases = frozenset(p.alias.lower() for p in select.expressions if p.alias)
         for part, value in select.args.items():
-            if part in ("with_", "from_", "joins"):
-                continue
-            given = aliases if self._aliases_anywhere or part in ("order", "group") else frozenset[str]()
-            for expression in value if isinstance(value, list) else [value]:
-                self._expression(expression, scopes, known, given)
+            if part not in ("with_", "from_", "joins"):
+                given = aliases if part in self._aliases_in else frozenset[str]()
+                for expression in _children(value):
+                    self._expression(expression, scopes, known, given)
         return tuple(name for p in select.expressions for name in _outputs(p, here))
 
     def _tail(self, node: Any, outputs: Names, outer: Scopes, known: Mapping[str, Names]) -> None:
@@ -79,37 +76,33 @@ class NameCheck:
     # -- relations ---------------------------------------------------------------------------------------------
 
     def _relation(self, node: Any, here: Relations, outer: Scopes, known: Mapping[str, Names]) -> None:
-        if isinstance(node, exp.Table):
-            table = self._tables.get(id(node))
-            names = (
-                tuple(column.name.lower() for column in table.columns)
-                if table
-                else known.get(node.name.lower(), ())
-            )
-            here[node.alias_or_name.lower()] = _renamed(names, node)
-            self._joins(node.args.get("joins") or [], here, outer, known)
-            return
         inside = node.this
-        if isinstance(inside, exp.Table) or (isinstance(inside, exp.Subquery) and not _is_query(inside)):
-            within: Relations = {}  # a join in parentheses
-            self._relation(inside, within, outer, known)
-            self._joins(node.args.get("joins") or [], within, outer, known)
-            if not node.alias:
-                here.update(within)
-                return
-            names = tuple(name for columns in within.values() for name in columns)
+        if isinstance(node, exp.Table):
+            here[node.alias_or_name.lower()] = _renamed(self._columns(node, known), node)
+            self._joins(node, here, outer, known)
+        elif isinstance(inside, exp.Table) or (isinstance(inside, exp.Subquery) and not _is_query(inside)):
+            self._joined(node, here, outer, known)
         else:
             names = self.query(node, outer, known)
-            if node.args.get("joins"):
-                here[node.alias.lower() or f"#{len(here)}"] = _renamed(names, node)
-                self._joins(node.args["joins"], here, outer, known)
-                return
-        here[node.alias.lower() or f"#{len(here)}"] = _renamed(names, node)
+            here[node.alias.lower() or f"#{len(here)}"] = _renamed(names, node)
+            self._joins(node, here, outer, known)
 
-    def _joins(
-        self, joins: Sequence[Any], here: Relations, outer: Scopes, known: Mapping[str, Names]
-    ) -> None:
-        for join in joins:
+    def _columns(self, node: exp.Table, known: Mapping[str, Names]) -> Names:
+        table = self._tables.get(id(node))
+        return tuple(c.name.lower() for c in table.columns) if table else known.get(node.name.lower(), ())
+
+    def _joined(self, node: Any, here: Relations, outer: Scopes, known: Mapping[str, Names]) -> None:
+        """Add a join in parentheses: one relation if it has an alias."""
+        within: Relations = {}
+        self._relation(node.this, within, outer, known)
+        self._joins(node, within, outer, known)
+        if node.alias:
+            names = tuple(name for columns in within.values() for name in columns)
+            within = {node.alias.lower(): _renamed(names, node)}
+        here.update(within)
+
+    def _joins(self, node: Any, here: Relations, outer: Scopes, known: Mapping[str, Names]) -> None:
+        for join in node.args.get("joins") or ():
             self._relation(join.this, here, outer, known)
             if join.args.get("on"):
                 self._expression(join.args["on"], (here, *outer), known, frozenset())
@@ -132,15 +125,19 @@ class NameCheck:
     def _look_up(self, qualifier: str, name: str, scopes: Scopes, aliases: frozenset[str], node: Any) -> None:
         wanted = name.lower()
         if not qualifier:
-            if wanted in aliases or any(wanted in columns for scope in scopes for columns in scope.values()):
-                return
-            quoted = "; write text in single quotes" if _is_quoted(node) else ""
-            raise UnknownColumnError(f"the column {name} does not exist{quoted}")
+            if wanted not in aliases and not _knows(scopes, wanted):
+                quoted = "; write text in single quotes" if _is_quoted(node) else ""
+                raise UnknownColumnError(f"the column {name} does not exist{quoted}")
+            return
         meant = next((scope[qualifier.lower()] for scope in scopes if qualifier.lower() in scope), None)
         if meant is None:
             raise UnknownColumnError(f"{node.sql(self._dialect)}: {qualifier} is not defined here")
         if wanted not in meant:
             raise UnknownColumnError(f"the column {name} does not exist in {qualifier}")
+
+
+def _knows(scopes: Scopes, column: str) -> bool:
+    return any(column in columns for scope in scopes for columns in scope.values())
 
 
 def _own(node: Any) -> Iterator[Any]:
@@ -151,8 +148,12 @@ def _own(node: Any) -> Iterator[Any]:
         yield node
         return
     for value in node.args.values():
-        for child in value if isinstance(value, list) else [value]:
+        for child in _children(value):
             yield from _own(child)
+
+
+def _children(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _is_query(node: Any) -> bool:

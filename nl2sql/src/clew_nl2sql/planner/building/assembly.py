@@ -7,7 +7,7 @@ requested entity, and a count of the same table's rows groups by the selected co
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from clew_nl2sql.planner.building.joins import join_tree, multiplies
 from clew_nl2sql.planner.building.render import tree_of
@@ -15,7 +15,7 @@ from clew_nl2sql.planner.deciding.acts import COUNT, QueryParts
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
-from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, rivals
+from clew_nl2sql.planner.query import Condition, PlacedCondition, Query, Scalar, SelectItem, rivals
 from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, word_set
 
 _DESCENDING = word_set(
@@ -26,10 +26,12 @@ _ORDERED = word_set(
     "descending arranged"
 )
 _DOWN = word_set("descending decreasing desc descendingly reverse")
-_UP = word_set("ascending increasing asc ascendingly")
+_DIRECTIONS = _DOWN | word_set("ascending increasing asc ascendingly")
+_NAME_PARTS = word_set("first last given family surname forename")
 _EVERYTHING = word_set("information info detail details data everything record records attribute attributes")
 
 
+T = TypeVar("T")
 Names = tuple[str, ...]
 Selection = tuple[tuple[SelectItem, ...], Names]
 Variant = tuple[Query, Names]
@@ -75,26 +77,30 @@ def assemble(parsed: ParsedQuestion, assignment: Assignment) -> list[Draft]:
 
 def _counted_once(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
     """Count distinct rows where a join repeats them: customers who bought rope, or patients of each doctor."""
-    counts = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
-    if COUNT not in counts or not parts.counted or query.compound is not None:
-        return []
-    table = parts.counted[0]
-    key, tree = schema.tables[table].key, tree_of(query, schema)
-    if key is None or tree is None or not multiplies(schema, tree, table):
+    key = _repeated_key(schema, parts, query)
+    if key is None:
         return []
     once = SelectItem(key, "count", True)
-    if query.group and any(schema.columns[column].table == table for column in query.group):
-        return []
-    return [
-        (
-            query._replace(
-                select=tuple(once if item == COUNT else item for item in query.select),
-                order=tuple((once if item == COUNT else item, desc) for item, desc in query.order),
-                having=tuple(c._replace(item=once) if c.item == COUNT else c for c in query.having),
-            ),
-            ("count:once",),
-        )
-    ]
+    select = _swapped(query.select, COUNT, once)
+    order = tuple((once if item == COUNT else item, desc) for item, desc in query.order)
+    having = tuple(c._replace(item=once) if c.item == COUNT else c for c in query.having)
+    return [(query._replace(select=select, order=order, having=having), ("count:once",))]
+
+
+def _repeated_key(schema: SchemaIndex, parts: QueryParts, query: Query) -> int | None:
+    """Return the key of the counted table, if the join repeats its rows and it is not grouped itself."""
+    counts = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
+    if COUNT not in counts or not parts.counted or query.compound is not None:
+        return None
+    table, tree = parts.counted[0], tree_of(query, schema)
+    repeats = tree is not None and multiplies(schema, tree, table)
+    grouped = any(schema.columns[column].table == table for column in query.group)
+    return schema.tables[table].key if repeats and not grouped else None
+
+
+def _swapped(items: tuple[T, ...], old: T, *new: T) -> tuple[T, ...]:
+    """Return the items, with others in the place of one."""
+    return tuple(one for item in items for one in (new if item == old else (item,)))
 
 
 def _with_keys(query: Query, via: frozenset[int]) -> Query:
@@ -109,9 +115,7 @@ def _with_keys(query: Query, via: frozenset[int]) -> Query:
 
 
 def _selections(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
-    """Return the possible selections: the selected items, or a table's display column, its key, or all
-    columns.
-    """
+    """Return the possible selections: the selected items, or a table's display column, its key, or all columns."""
     schema = parsed.schema
     placed = parts.items + [(at, SelectItem(schema.tables[t].display)) for at, t in parts.shown]
     items = [item for _, item in sorted(placed, key=lambda p: p[0])]
@@ -135,7 +139,7 @@ def _selections(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
 
 def _shows(schema: SchemaIndex, items: list[SelectItem], table: int) -> bool:
     """Return whether a plain column of a table is selected."""
-    return any(i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items)
+    return any(schema.columns[column].table == table for column in Query(tuple(items)).plain)
 
 
 def _asks_everything(parsed: ParsedQuestion) -> bool:
@@ -154,7 +158,8 @@ def _said(parsed: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, ..
         found.append(((SelectItem(key),), ("show:key",)))
     if _asks_everything(parsed):
         found.append(((SelectItem(None),), ("show:all",)))
-    return found + _first_and_last(schema, table)
+    names = _full_name(schema, table)
+    return [*found, (names, ("show:fullname",))] if names else found
 
 
 def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
@@ -177,26 +182,26 @@ def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
 
 def _by_name(parsed: ParsedQuestion, query: Query) -> Query:
     """Show an entity by its own name and not by a reference to it, unless the question asks for an id or a code."""
-    plain = [item.column for item in query.select if not item.agg and item.column is not None]
-    if len(plain) != 1 or not IDENTIFIERS.isdisjoint(parsed.low):
+    if len(query.plain) != 1 or query.compound or not IDENTIFIERS.isdisjoint(parsed.low):
         return query
     schema = parsed.schema
-    own = schema.columns[plain[0]]
+    own = schema.columns[query.plain[0]]
     display = schema.tables[own.table].display
-    if own.is_key and display is not None and _is_name(schema.columns[display]) and not query.compound:
-        return query._replace(
-            select=tuple(SelectItem(display) if i == SelectItem(own.id) else i for i in query.select)
-        )
-    if query.compound or not query.group:
-        return query
+    if own.is_key and display is not None and _is_name(schema.columns[display]):
+        return query._replace(select=_swapped(query.select, SelectItem(own.id), SelectItem(display)))
+    return _by_referred_name(schema, query, own) if query.group else query
+
+
+def _by_referred_name(schema: SchemaIndex, query: Query, own: SchemaColumn) -> Query:
+    """Show and group by the rows that a reference points to."""
     for source, target in schema.edges:
         entry = schema.tables[schema.columns[target].table]
-        named = entry.display is not None and schema.columns[entry.display].kind == "text"
-        if source == own.id and entry.id != own.table and entry.key == target and named:
-            shown = SelectItem(entry.display)
-            select = tuple(shown if item == SelectItem(own.id) else item for item in query.select)
-            group = tuple(target if column == own.id else column for column in query.group)
-            return query._replace(select=select, group=group, via=query.via | {own.id})
+        refers = source == own.id and entry.id != own.table and entry.key == target
+        if refers and entry.display is not None and schema.columns[entry.display].kind == "text":
+            select = _swapped(query.select, SelectItem(own.id), SelectItem(entry.display))
+            return query._replace(
+                select=select, group=_swapped(query.group, own.id, target), via=query.via | {own.id}
+            )
     return query
 
 
@@ -207,162 +212,159 @@ def _is_name(column: SchemaColumn) -> bool:
 def _with_owner(parsed: ParsedQuestion, query: Query) -> Query:
     """Show whose properties are listed: "customers with their phone" have a name and a phone."""
     asked = head(parsed)
-    said = any(
-        word in ("with", "and") and parsed.word(at + 1) in ("their", "its")
-        for at, word in enumerate(parsed.low)
-    )
-    if asked is None or not said or query.compound or query.group or asked.best().column is not None:
+    if asked is None or asked.best().column is not None or not _says_their(parsed):
         return query
     schema, table = parsed.schema, asked.best().table
-    shown = [schema.columns[i.column] for i in query.select if i.column is not None and not i.agg]
     display = schema.tables[table].display
-    if len(shown) != len(query.select) or display is None or any(c.id == display for c in shown):
+    if display is None or query.compound or query.group or not _shows_properties(schema, query, table):
         return query
-    if any(c.table != table or c.is_key for c in shown):
-        return query
-    both = _first_and_last(schema, table)
-    names = both[0][0] if both else (SelectItem(display),)
+    names = _full_name(schema, table) or (SelectItem(display),)
     return query._replace(select=tuple(dict.fromkeys((*names, *query.select))), distinct=False)
+
+
+def _says_their(parsed: ParsedQuestion) -> bool:
+    pairs = zip(parsed.low, parsed.low[1:])
+    return any(word in ("with", "and") and after in ("their", "its") for word, after in pairs)
+
+
+def _shows_properties(schema: SchemaIndex, query: Query, table: int) -> bool:
+    """Return whether only columns of a table are shown that do not say which row they belong to."""
+    shown = [schema.columns[column] for column in query.plain]
+    display = schema.tables[table].display
+    own = all(c.table == table and not c.is_key and c.id != display for c in shown)
+    return own and len(shown) == len(query.select)
 
 
 def _with_measure(parsed: ParsedQuestion, query: Query) -> Query:
     """Show what was compared next to a mere code: "the largest payment" has a reference and an amount."""
-    if query.compound or query.group or query.limit != 1 or len(query.select) != 1 or len(query.order) != 1:
+    if query.limit != 1 or not len(query.select) == len(query.plain) == len(query.order) == 1:
         return query
-    column, measure, schema = query.select[0].column, query.order[0][0], parsed.schema
-    if column is None or query.select[0].agg or measure.agg or measure.column in (None, column):
+    measure = query.order[0][0]
+    if query.compound or query.group or not measure.is_plain or measure.column in query.plain:
         return query
-    entry = schema.columns[column]
+    return query._replace(select=(*query.select, measure)) if _is_code(parsed, query.plain[0]) else query
+
+
+def _is_code(parsed: ParsedQuestion, column: int) -> bool:
+    """Return whether a column that the question does not name is shown only to tell rows apart."""
+    entry = parsed.schema.columns[column]
     named = any(t.column == column for m in parsed.mentions for t in m.targets)
-    is_code = entry.is_key or column == schema.tables[entry.table].display
-    if named or not is_code or {"name", "title"} & set(entry.words):
-        return query
-    return query._replace(select=(query.select[0], measure))
+    is_code = entry.is_key or column == parsed.schema.tables[entry.table].display
+    return is_code and not named and {"name", "title"}.isdisjoint(entry.words)
 
 
 def _by_full_name(parsed: ParsedQuestion, query: Query) -> Query:
     """Show people by first and last name, and group by person, unless the question names only one of the two."""
-    if query.compound or {"first", "last", "given", "family", "surname", "forename"} & set(parsed.low):
+    if query.compound or not _NAME_PARTS.isdisjoint(parsed.low):
         return query
     schema = parsed.schema
-    plain = {
-        i.column: schema.columns[i.column].table for i in query.select if i.column is not None and not i.agg
-    }
-    pairs = {
-        column: both[0][0] for column, table in plain.items() if (both := _first_and_last(schema, table))
-    }
-    halves = [c for c, (first, last) in pairs.items() if c == first.column and last.column not in plain]
+    full = {column: _full_name(schema, schema.columns[column].table) for column in query.plain}
+    halves = [
+        c for c, names in full.items() if names and c == names[0].column and names[1].column not in full
+    ]
     if len(halves) != 1:
         return query
-    names, key = pairs[halves[0]], schema.tables[plain[halves[0]]].key
-    select = tuple(
-        one for item in query.select for one in (names if item == SelectItem(halves[0]) else (item,))
-    )
-    people = (key,) if key is not None else tuple(n.column for n in names if n.column is not None)
-    group = tuple(one for c in query.group for one in (people if c == halves[0] else (c,)))
-    return query._replace(select=select, group=tuple(dict.fromkeys(group)))
+    half, names = halves[0], full[halves[0]]
+    key = schema.tables[schema.columns[half].table].key
+    people = (key,) if key is not None else Query(names).plain
+    group = tuple(dict.fromkeys(_swapped(query.group, half, *people)))
+    return query._replace(select=_swapped(query.select, SelectItem(half), *names), group=group)
 
 
-def _first_and_last(schema: SchemaIndex, table: int) -> list[Selection]:
-    columns = {schema.columns[c].core: c for c in schema.tables[table].columns}
-    first, last = columns.get(("first", "name")), columns.get(("last", "name"))
-    if first is None or last is None:
-        return []
-    return [((SelectItem(first), SelectItem(last)), ("show:fullname",))]
+def _full_name(schema: SchemaIndex, table: int) -> tuple[SelectItem, ...]:
+    return tuple(SelectItem(column) for column in schema.full_name(table) or ())
 
 
 def _grouped(schema: SchemaIndex, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Variant]:
     tables = frozenset(parts.entities + parts.counted + parts.group_tables)
     if items == (SelectItem(None),) and not tables:
         return []
-    query = Query(items, tables)
-    plain = [i.column for i in items if not i.agg and i.column is not None]
-    aggregated = any(i.agg for i in items)
-    counting = _counts(parts)
+    query = Query(items, tables, having=tuple(parts.having))
     keys = [schema.tables[t].key for t in parts.group_tables]
-    said = list(dict.fromkeys(parts.group + [k for k in keys if k is not None]))
-    query = query._replace(having=tuple(parts.having))
-    if said:
-        found: list[Variant] = [(query._replace(group=tuple(said)), ("group:said",))]
-        if parts.group_tables and plain:
-            found.append((query._replace(group=(plain[0],)), ("group:shown",)))
-        if not aggregated and not counting:
-            found.append((query, ("group:dropped",)))
-        return found
-    if not counting and not (aggregated and plain):
-        return [(query, ())]
-    if not plain:
-        return [(query, ("group:none",))] if not counting else []
-    found = _groups(schema, parts, query, plain)
-    if aggregated and not counting:
-        found.append((query, ("group:none",)))
+    said = tuple(dict.fromkeys(parts.group + [k for k in keys if k is not None]))
+    return _said_groups(parts, query, said) if said else _unsaid_groups(schema, parts, query)
+
+
+def _said_groups(parts: QueryParts, query: Query, said: tuple[int, ...]) -> list[Variant]:
+    found: list[Variant] = [(query._replace(group=said), ("group:said",))]
+    if parts.group_tables and query.plain:
+        found.append((query._replace(group=query.plain[:1]), ("group:shown",)))
+    if not query.aggregates and not parts.picks_by_aggregate:
+        found.append((query, ("group:dropped",)))
     return found
 
 
-def _counts(parts: QueryParts) -> bool:
-    """Return whether rows are picked or ordered by an aggregate."""
-    ranked = parts.ranking is not None and bool(parts.ranking[0].agg)
-    return bool(parts.having) or ranked or any(i.agg for i, _ in parts.orders)
+def _unsaid_groups(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
+    if not parts.picks_by_aggregate and not (query.aggregates and query.plain):
+        return [(query, ())]
+    if not query.plain:
+        return []
+    found = _groups(schema, parts, query)
+    return found if parts.picks_by_aggregate else [*found, (query, ("group:none",))]
 
 
-def _groups(schema: SchemaIndex, parts: QueryParts, query: Query, plain: list[int]) -> list[Variant]:
+def _groups(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
     """Return default groups: the key of the requested entity, the selected column, or all selected columns."""
+    plain = query.plain
     first = schema.columns[plain[0]]
     key = schema.tables[first.table].key
     found: list[Variant] = []
     if key is not None and first.table not in parts.counted:
         found.append((query._replace(group=(key,)), ("group:key",)))
     if key != plain[0] or not found:
-        found.append((query._replace(group=(plain[0],)), ("group:selected",)))
-    aggregated = any(i.agg for i in query.select)
-    if len(plain) > 1 and all(schema.columns[c].table == first.table for c in plain) and aggregated:
-        found.append((query._replace(group=tuple(plain)), ("group:all",)))
+        found.append((query._replace(group=plain[:1]), ("group:selected",)))
+    one_table = all(schema.columns[c].table == first.table for c in plain)
+    if len(plain) > 1 and one_table and query.aggregates:
+        found.append((query._replace(group=plain), ("group:all",)))
     return found
 
 
 def _filtered(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
-    conditions = _alternatives(parsed, parts.conditions)
     if parts.negative or parts.excluded:
         return _negated(parsed, parts, query)
-    found: list[Variant] = []
-    plain = tuple(c for _, _, c in parts.conditions)
-    rival = None if any(i.agg for i in query.select) else rivals(parts.conditions)
-    for some, name in conditions:
-        found.append((query._replace(where=some), name))
+    found = [(query._replace(where=some), name) for some, name in _alternatives(parsed, parts.conditions)]
     nested = _nested(parsed, parts.conditions)
     if nested is not None:
         found.append((query._replace(where=nested), ("cmp:inner",)))
-    if rival is not None:
-        first, second = rival
-        rest = tuple(c for c in plain if c not in (first, second))
-        left = query._replace(where=(*rest, first))
-        right = query._replace(where=(*rest, second), order=(), limit=None)
-        if not any(c.either for c in _either_said(parsed, parts.conditions)):  # "or" never means both
-            found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
-        found.append((left._replace(compound=("union", right)), ("both:union",)))
-    return found
+    rival = None if query.aggregates else rivals(parts.conditions)
+    return found if rival is None else found + _both(parsed, parts, query, *rival)
 
 
-def _nested(
-    parsed: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
-) -> tuple[Condition, ...] | None:
+def _both(
+    parsed: ParsedQuestion, parts: QueryParts, query: Query, first: Condition, second: Condition
+) -> list[Variant]:
+    """Return set operations for two conditions that no row satisfies: rows of both kinds, or of either."""
+    rest = tuple(c for _, _, c in parts.conditions if c not in (first, second))
+    left = query._replace(where=(*rest, first))
+    right = query._replace(where=(*rest, second), order=(), limit=None)
+    union: Variant = (left._replace(compound=("union", right)), ("both:union",))
+    if any(c.either for c in _either_said(parsed, parts.conditions)):  # "or" never means both
+        return [union]
+    return [(left._replace(compound=("intersect", right)), ("both:intersect",)), union]
+
+
+def _nested(parsed: ParsedQuestion, conditions: list[PlacedCondition]) -> tuple[Condition, ...] | None:
     """Return conditions after a compared aggregate, as conditions on the aggregated rows."""
-    schema = parsed.schema
+    plain = [(start, c) for start, _, c in conditions if not isinstance(c.value, Scalar)]
     for at, _, compared in conditions:
-        if not isinstance(compared.value, Scalar):
-            continue
-        inner = tuple(c for start, _, c in conditions if start > at and not isinstance(c.value, Scalar))
-        if inner:
-            table = schema.columns[compared.value.column].table
-            if any(c.item.column is None or schema.columns[c.item.column].table != table for c in inner):
+        inner = tuple(c for start, c in plain if start > at)
+        if isinstance(compared.value, Scalar) and inner:
+            table = parsed.schema.columns[compared.value.column].table
+            if any(_table_of(parsed.schema, c) != table for c in inner):
                 return None
             moved = compared._replace(value=compared.value._replace(where=inner))
-            return tuple(moved if c is compared else c for _, _, c in conditions if c not in inner)
+            outer = tuple(c for _, _, c in conditions if c not in inner)
+            return _swapped(outer, compared, moved)
     return None
 
 
+def _table_of(schema: SchemaIndex, condition: Condition) -> int | None:
+    column = condition.item.column
+    return schema.columns[column].table if column is not None else None
+
+
 def _alternatives(
-    parsed: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+    parsed: ParsedQuestion, conditions: list[PlacedCondition]
 ) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
     """Combine conditions with AND; with OR where the question says so, and between two values of one column."""
     together = tuple(c for _, _, c in conditions)
@@ -380,9 +382,7 @@ def _alternatives(
     return found
 
 
-def _either_said(
-    parsed: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
-) -> tuple[Condition, ...]:
+def _either_said(parsed: ParsedQuestion, conditions: list[PlacedCondition]) -> tuple[Condition, ...]:
     made: list[Condition] = []
     last_end = 0
     for start, end, condition in conditions:
@@ -399,40 +399,42 @@ def _negated(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Va
     there is a NOT IN, an EXCEPT is a variant only if a selected column identifies its rows, as far as the sample says.
     """
     schema = parsed.schema
-    where = tuple(c for _, _, c in parts.conditions)
-    entity = next((schema.columns[i.column].table for i in query.select if i.column is not None), None)
-    if entity is None:
-        entity = next(iter(parts.counted + parts.entities), None)
+    columns = [schema.columns[item.column] for item in query.select if item.column is not None]
+    entity = next(iter([c.table for c in columns] + parts.counted + parts.entities), None)
     if entity is None:
         return []
-    start = min([at for at, _ in parts.negative] + [at for at, _ in parts.excluded])
-    inner = [
-        c
-        for at, _, c in parts.conditions
-        if at > start and schema.columns[c.item.column or 0].table != entity
-    ]
-    outer = tuple(c for c in where if c not in inner)
-    inner += [c for _, c in parts.excluded]
-    far = [t for _, t in parts.negative] + [schema.columns[c.item.column or 0].table for c in inner]
-    far = [t for t in dict.fromkeys(far) if t != entity]
-    kept = frozenset(t for t in query.tables if t not in far)
-    base = query._replace(where=outer, tables=kept)
-    found: list[Variant] = []
-    if far:
-        tree = join_tree(schema, [entity, *far])
-        if tree is not None and tree.on:
-            left, right = tree.on[0]
-            sub = Query((SelectItem(right),), frozenset(far), tuple(inner))
-            kept = frozenset(t for t in base.tables if t == entity or t not in tree.tables)
-            absent = Condition(SelectItem(left), "not in", sub)
-            found.append((base._replace(where=(*outer, absent), tables=kept), ("not:in",)))
-    columns = [schema.columns[i.column] for i in query.select if i.column is not None]
-    is_exact = not found or any(column.is_key or column.identifies for column in columns)
-    if is_exact and not any(i.agg for i in query.select) and not query.group:
-        second = Query(query.select, frozenset(far), tuple(inner))
-        if inner or far:
-            found.append((base._replace(compound=("except", second)), ("not:except",)))
+    outer, inner, far = _exclusion(schema, parts, entity)
+    base = query._replace(where=outer, tables=query.tables.difference(far))
+    excluded = Query((), frozenset(far), inner)
+    found = _not_in(schema, base, excluded, [entity, *far])
+    is_exact = not found or any(column.identifies for column in columns)
+    if is_exact and (inner or far) and not query.aggregates and not query.group:
+        second = excluded._replace(select=query.select)
+        found.append((base._replace(compound=("except", second)), ("not:except",)))
     return found
+
+
+def _exclusion(
+    schema: SchemaIndex, parts: QueryParts, entity: int
+) -> tuple[tuple[Condition, ...], tuple[Condition, ...], list[int]]:
+    """Return the conditions on the entity, those on what is excluded, and the tables of the latter."""
+    start = min(at for at, _ in (*parts.negative, *parts.excluded))
+    inner = [c for at, _, c in parts.conditions if at > start and _table_of(schema, c) != entity]
+    outer = tuple(c for _, _, c in parts.conditions if c not in inner)
+    inner += [c for _, c in parts.excluded]
+    far = dict.fromkeys([t for _, t in parts.negative] + [_table_of(schema, c) for c in inner])
+    return outer, tuple(inner), [table for table in far if table not in (entity, None)]
+
+
+def _not_in(schema: SchemaIndex, query: Query, excluded: Query, tables: list[int]) -> list[Variant]:
+    """Return the query without the rows that a subquery joins to its first table."""
+    tree = join_tree(schema, tables)
+    if tree is None or not tree.on:
+        return []
+    left, right = tree.on[0]
+    kept = frozenset(t for t in query.tables if t == tables[0] or t not in tree.tables)
+    absent = Condition(SelectItem(left), "not in", excluded._replace(select=(SelectItem(right),)))
+    return [(query._replace(where=(*query.where, absent), tables=kept), ("not:in",))]
 
 
 def _ordered(parsed: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
@@ -456,18 +458,22 @@ def _directed(
     parsed: ParsedQuestion, orders: list[tuple[SelectItem, int]], desc: bool
 ) -> tuple[tuple[SelectItem, bool], ...]:
     """Return each item with its own direction, as in "by price descending, then by name ascending"."""
-    said = [(at, word in _DOWN) for at, word in enumerate(parsed.low) if word in _DOWN or word in _UP]
+    said = [(at, word in _DOWN) for at, word in enumerate(parsed.low) if word in _DIRECTIONS]
     if len({down for _, down in said}) < 2 or len(orders) < 2:
         return tuple(dict.fromkeys((item, desc) for item, _ in orders))
     found: dict[SelectItem, bool] = {}
     ends = [start for _, start in orders[1:]] + [len(parsed.low)]
     before = orders[0][1] > said[0][0]  # "in descending order of price", not "by price descending"
     for (item, start), end in zip(orders, ends):
-        own = [d for at, d in said if start < at < end]
-        earlier = [d for at, d in said if at < start]
-        chosen = (earlier[-1:] or own[:1]) if before else (own[:1] or earlier[-1:])
-        found.setdefault(item, chosen[0] if chosen else desc)
+        found.setdefault(item, next(iter(_directions(said, start, end, before)), desc))
     return tuple(found.items())
+
+
+def _directions(said: list[tuple[int, bool]], start: int, end: int, before: bool) -> list[bool]:
+    """Return the directions that are said of an item, the most likely one first."""
+    own = [down for at, down in said if start < at < end][:1]
+    earlier = [down for at, down in said if at < start][-1:]
+    return earlier + own if before else own + earlier
 
 
 def _asks_order(parsed: ParsedQuestion) -> bool:
@@ -491,6 +497,6 @@ def _descends(parsed: ParsedQuestion) -> bool:
 
 
 def _distinct(parsed: ParsedQuestion, query: Query) -> list[Variant]:
-    if any(i.agg for i in query.select) or query.compound is not None or query.select == (SelectItem(None),):
+    if query.aggregates or query.compound is not None or query.select == (SelectItem(None),):
         return [(query, ())]
     return [(query, ("all",)), (query._replace(distinct=True), ("distinct",))]

@@ -35,9 +35,7 @@ class DryRunResult(NamedTuple):
 
 
 class SampleDatabase:
-    """The sampled rows as a SQLite database in memory. Threads use it in turn; it closes with its last
-    reference.
-    """
+    """The sampled rows as a SQLite database in memory. Threads use it in turn; it closes with its last reference."""
 
     def __init__(self, catalog: Catalog):
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)

@@ -104,11 +104,3 @@ def multiplies(schema: SchemaIndex, tree: JoinTree, table: int) -> bool:
             seen.add(other)
             waiting.append(other)
     return False
-
-
-def distance(schema: SchemaIndex, first: int, second: int) -> int | None:
-    """Return the number of joins between two tables."""
-    if first == second:
-        return 0
-    path = _path(schema, [first], second, frozenset())
-    return None if path is None else len(path)

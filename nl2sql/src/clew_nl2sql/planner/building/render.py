@@ -96,18 +96,11 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
         raise UnjoinableTablesError
     scope = _Scope(schema, tree)
     select = exp.Select(expressions=[scope.item(item) for item in query.select])
-    select = select.from_(_table(schema, scope, tree.tables[0]), copy=False)
-    for table, (left, right) in zip(tree.tables[1:], tree.on):
-        on = exp.EQ(this=scope.column(left), expression=scope.column(right))
-        select = select.join(_table(schema, scope, table), on=on, copy=False)
+    select = _joined(select, tree, scope)
     if query.distinct:
         select = select.distinct(copy=False)
-    if query.where:
-        select = select.where(_conditions(query.where, scope, schema), copy=False)
-    for column in _ranked_with_nulls(query, schema):  # the smallest value is not a missing one
-        select = select.where(
-            exp.Not(this=exp.Is(this=scope.column(column), expression=exp.Null())), copy=False
-        )
+    for condition in _where(query, scope):
+        select = select.where(condition, copy=False)
     if query.group:
         select = select.group_by(*[scope.column(c) for c in _group_columns(query, schema)], copy=False)
     if query.having:
@@ -117,6 +110,21 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
         keys = [exp.Ordered(this=scope.item(i), desc=desc, nulls_first=not desc) for i, desc in query.order]
         select = select.order_by(*keys, copy=False)
     return select.limit(query.limit, copy=False) if query.limit is not None else select
+
+
+def _joined(select: exp.Select, tree: JoinTree, scope: _Scope) -> exp.Select:
+    select = select.from_(_table(scope.schema, scope, tree.tables[0]), copy=False)
+    for table, (left, right) in zip(tree.tables[1:], tree.on):
+        on = exp.EQ(this=scope.column(left), expression=scope.column(right))
+        select = select.join(_table(scope.schema, scope, table), on=on, copy=False)
+    return select
+
+
+def _where(query: Query, scope: _Scope) -> list[exp.Expr]:
+    """Return the conditions, and that what is ranked is known: the smallest value is not a missing one."""
+    said = [_conditions(query.where, scope, scope.schema)] if query.where else []
+    ranked = _ranked_with_nulls(query, scope.schema)
+    return said + [_is_null(scope.column(column), "is not") for column in ranked]
 
 
 def _group_columns(query: Query, schema: SchemaIndex) -> list[int]:
@@ -133,12 +141,10 @@ def _ranked_with_nulls(query: Query, schema: SchemaIndex) -> list[int]:
     if query.limit is None or not query.order:
         return []
     item, descending = query.order[0]
+    ranked = [item.column] if item.column is not None and not descending and not query.group else []
     if item.agg:
-        shown = {i.column for i in query.select if not i.agg}
-        return [column for column in query.group if column in shown and schema.columns[column].nulls]
-    if item.column is None or descending or query.group or not schema.columns[item.column].nulls:
-        return []
-    return [item.column]
+        ranked = [column for column in query.group if column in query.plain]
+    return [column for column in ranked if schema.columns[column].nulls]
 
 
 def _table(schema: SchemaIndex, scope: _Scope, number: int) -> exp.Expr:
@@ -167,28 +173,36 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
     if (by_day := date_condition(condition, left, schema)) is not None:
         return by_day
     if condition.op in ("is", "is not"):
-        missing = exp.Is(this=left, expression=exp.Null())
-        return missing if condition.op == "is" else exp.Not(this=missing)
+        return _is_null(left, condition.op)
     if isinstance(value, Query):
-        if condition.op == "not in":
-            value = _without_nulls(value, schema)
-        inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
-        return exp.Not(this=inside) if condition.op == "not in" else inside
-    if isinstance(value, Scalar):
-        source = Query((SelectItem(value.column, value.agg),), where=value.where)
-        right: exp.Expr = exp.Subquery(this=_select(source, schema))
-    elif isinstance(value, SelectItem):
-        right = scope.item(value)
-    elif isinstance(value, str | int | float):
-        right = _of_column(value, condition.item, schema)
-    else:
+        return _in_query(condition.op, left, value, schema)
+    if not isinstance(value, Scalar | SelectItem | str | int | float):
         return _of_several(condition.op, left, value)
+    right = _right(condition.item, value, scope)
     if condition.op == "like" and schema.dialect != "sqlite":  # dialects where LIKE depends on case and type
         column = condition.item.column
         if column is not None and schema.columns[column].kind != "text":
             left = exp.cast(left, "text")
         return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _is_null(left: exp.Expression, op: str) -> exp.Expr:
+    missing = exp.Is(this=left, expression=exp.Null())
+    return missing if op == "is" else exp.Not(this=missing)
+
+
+def _in_query(op: str, left: exp.Expression, query: Query, schema: SchemaIndex) -> exp.Expr:
+    inner = _without_nulls(query, schema) if op == "not in" else query
+    inside = exp.In(this=left, query=exp.Subquery(this=_select(inner, schema)))
+    return exp.Not(this=inside) if op == "not in" else inside
+
+
+def _right(item: SelectItem, value: Scalar | SelectItem | Value, scope: _Scope) -> exp.Expr:
+    if isinstance(value, Scalar):
+        source = Query((SelectItem(value.column, value.agg),), where=value.where)
+        return exp.Subquery(this=_select(source, scope.schema))
+    return scope.item(value) if isinstance(value, SelectItem) else _of_column(value, item, scope.schema)
 
 
 def _without_nulls(query: Query, schema: SchemaIndex) -> Query:

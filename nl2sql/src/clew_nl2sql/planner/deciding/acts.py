@@ -8,37 +8,53 @@ of the schema index.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from clew_nl2sql.planner.catalog import Value
-from clew_nl2sql.planner.query import Condition, Scalar, SelectItem
+from clew_nl2sql.planner.query import Condition, PlacedCondition, Scalar, SelectItem
 
 Values = Value | tuple[Value, ...]  # several for between, in and not in
 
 COUNT = SelectItem(None, "count")
 
 
+class Ranking(NamedTuple):
+    """The first rows, by an item."""
+
+    item: SelectItem
+    descending: bool
+    limit: int
+
+
 @dataclass(slots=True)
 class QueryParts:
-    """The parts of a query, collected from the acts of an assignment; positions are those of words in the
-    question.
-    """
+    """The parts of a query, collected from the acts of an assignment; positions are those of words in the question."""
 
     items: list[tuple[int, SelectItem]] = field(default_factory=list)
-    conditions: list[tuple[int, int, Condition]] = field(default_factory=list)
+    conditions: list[PlacedCondition] = field(default_factory=list)
     excluded: list[tuple[int, Condition]] = field(default_factory=list)
     group: list[int] = field(default_factory=list)
     group_tables: list[int] = field(default_factory=list)
     counted: list[int] = field(default_factory=list)
     having: list[Condition] = field(default_factory=list)
     orders: list[tuple[SelectItem, int]] = field(default_factory=list)
-    ranking: tuple[SelectItem, bool, int] | None = None  # item, descending, limit
+    ranking: Ranking | None = None
     entities: list[int] = field(default_factory=list)
     shown: list[tuple[int, int]] = field(default_factory=list)
     negative: list[tuple[int, int]] = field(default_factory=list)
     limit: int | None = None
+
+    def filter(self, start: int, end: int, column: int, op: str, value: Values | Scalar | SelectItem) -> None:
+        """Add a condition on a column."""
+        self.conditions.append(PlacedCondition(start, end, Condition(SelectItem(column), op, value)))
+
+    @property
+    def picks_by_aggregate(self) -> bool:
+        """Return whether rows are picked or ordered by an aggregate."""
+        ranked = self.ranking is not None and bool(self.ranking.item.agg)
+        return bool(self.having) or ranked or any(item.agg for item, _ in self.orders)
 
     def count(self, table: int | None) -> None:
         """Note that rows of a table are counted, if the table is known."""
@@ -248,7 +264,7 @@ class RankByAggregate(AggregateAct, frozen=True):
     role = "supagg"
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        parts.ranking = (self.item, self.descending, self.limit)
+        parts.ranking = Ranking(self.item, self.descending, self.limit)
 
 
 class HavingAggregate(AggregateAct, frozen=True):
@@ -309,7 +325,7 @@ class RankByCount(Act, frozen=True):
     role = "supc"
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        parts.ranking = (COUNT, self.descending, self.limit)
+        parts.ranking = Ranking(COUNT, self.descending, self.limit)
         parts.count(self.table)
 
 
@@ -321,7 +337,7 @@ class RankByColumn(ColumnAct, frozen=True):
     role = "supcol"
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        parts.ranking = (SelectItem(self.column), self.descending, self.limit)
+        parts.ranking = Ranking(SelectItem(self.column), self.descending, self.limit)
 
 
 class Limit(Act, frozen=True):
@@ -345,7 +361,7 @@ class Filter(ColumnAct, frozen=True):
     role = "cnd"
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        parts.conditions.append((start, end, Condition(SelectItem(self.column), self.op, self.value)))
+        parts.filter(start, end, self.column, self.op, self.value)
 
     def excluding(self) -> ExcludeRows:
         """Return the same condition, on the rows to exclude."""
@@ -377,8 +393,8 @@ class FilterPair(Act, frozen=True):
         return (self.first, self.second)
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        parts.conditions.append((start, end, Condition(SelectItem(self.first), "=", self.first_value)))
-        parts.conditions.append((start, end, Condition(SelectItem(self.second), "=", self.second_value)))
+        parts.filter(start, end, self.first, "=", self.first_value)
+        parts.filter(start, end, self.second, "=", self.second_value)
 
 
 class CompareColumns(Act, frozen=True):
@@ -394,8 +410,7 @@ class CompareColumns(Act, frozen=True):
         return (self.column, self.other)
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        condition = Condition(SelectItem(self.column), self.op, SelectItem(self.other))
-        parts.conditions.append((start, end, condition))
+        parts.filter(start, end, self.column, self.op, SelectItem(self.other))
 
 
 class CompareWithAggregate(ColumnAct, frozen=True):
@@ -406,5 +421,4 @@ class CompareWithAggregate(ColumnAct, frozen=True):
     role = "cmpagg"
 
     def add_to(self, parts: QueryParts, start: int, end: int) -> None:
-        condition = Condition(SelectItem(self.column), self.op, Scalar(self.function, self.column))
-        parts.conditions.append((start, end, condition))
+        parts.filter(start, end, self.column, self.op, Scalar(self.function, self.column))

@@ -7,11 +7,14 @@ sums, the earlier assignment wins.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
 
-from clew_nl2sql.planner.deciding.acts import Consumed, Ignore
+from clew_nl2sql.planner.deciding.acts import Act, Consumed, Ignore
 from clew_nl2sql.planner.deciding.decisions import Decision, Option
 from clew_nl2sql.planner.linear_model import LinearModel, log_softmax, score
+
+A = TypeVar("A", bound=Act)
 
 BEAM = 40
 FAR = 7.0  # options with a log-probability this far below the best one of their decision are skipped
@@ -25,6 +28,11 @@ class Assignment(NamedTuple):
     worst: float
     used: frozenset[str]
 
+    def acts(self, kind: str, act: type[A]) -> list[tuple[Decision, Option, A]]:
+        """Return what the pieces of a kind do, if it is an act of a certain type."""
+        chosen = [(decision, option) for decision, option in self.choices if decision.kind == kind]
+        return [(decision, option, option.act) for decision, option in chosen if isinstance(option.act, act)]
+
 
 def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BEAM) -> list[Assignment]:
     """Return the most likely assignments, best first."""
@@ -33,31 +41,36 @@ def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BE
     for decision in decisions:
         scores = log_softmax([score(model.roles, option.features) for option in decision.options])
         ranked = sorted(range(len(scores)), key=lambda n: (-scores[n], n))
-        limit = scores[ranked[0]] - FAR
-        following: list[Assignment] = []
-        for state in states:
-            forced = decision.key in state.used
-            hidden = _hidden(decision, state, taken)
-            for n in ranked:
-                option = decision.options[n]
-                act = option.act
-                if forced != isinstance(act, Consumed) or (hidden and not isinstance(act, Ignore | Consumed)):
-                    continue
-                if scores[n] < limit and not forced and not hidden:
-                    continue
-                if any(use in state.used and not _shared(use) for use in option.uses):
-                    continue
-                following.append(
-                    Assignment(
-                        state.score + scores[n],
-                        (*state.choices, (decision, option)),
-                        min(state.worst, scores[n]),
-                        state.used.union(option.uses),
-                    )
-                )
+        following = [
+            state._replace(
+                score=state.score + scores[n],
+                choices=(*state.choices, (decision, decision.options[n])),
+                worst=min(state.worst, scores[n]),
+                used=state.used.union(decision.options[n].uses),
+            )
+            for state in states
+            for n in _open(decision, state, scores, ranked, _hidden(decision, state, taken))
+        ]
         following.sort(key=lambda s: -s.score)
         states = following[:beam] or states
     return states
+
+
+def _open(
+    decision: Decision, state: Assignment, scores: list[float], ranked: list[int], hidden: bool
+) -> Iterator[int]:
+    """Yield the options that an assignment may continue with, best first."""
+    forced = decision.key in state.used
+    limit = scores[ranked[0]] - FAR
+    for n in ranked:
+        option = decision.options[n]
+        silent = isinstance(option.act, Ignore | Consumed)
+        if forced != isinstance(option.act, Consumed) or (hidden and not silent):
+            continue
+        if scores[n] < limit and not forced and not hidden:
+            continue
+        if not any(use in state.used and not _shared(use) for use in option.uses):
+            yield n
 
 
 def _shared(use: str) -> bool:

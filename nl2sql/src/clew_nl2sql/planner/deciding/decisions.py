@@ -7,24 +7,10 @@ choice is learned.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from clew_nl2sql.planner.deciding.acts import (
-    Act,
-    ColumnAct,
-    Consumed,
-    ExcludeTable,
-    GroupByColumn,
-    GroupByTable,
-    Ignore,
-    JoinTable,
-    OrderByColumn,
-    SelectAggregate,
-    SelectColumn,
-    SelectFullName,
-    ShowTable,
-    TableAct,
-)
+from clew_nl2sql.planner.deciding import acts
 from clew_nl2sql.planner.linking.parsed_question import NEGATIONS, ParsedQuestion
 from clew_nl2sql.planner.linking.schema_linking import Mention, Target
 
@@ -33,15 +19,18 @@ class Option(NamedTuple):
     """A role: its name, its effect, the pieces that it consumes, and its features."""
 
     role: str
-    act: Act
+    act: acts.Act
     uses: tuple[str, ...]
     features: tuple[str, ...]
 
+    @property
+    def mentions(self) -> list[int]:
+        """Return the numbers of the mentions that it consumes."""
+        return [int(use[1:]) for use in self.uses if use.startswith("m")]
+
 
 class NearColumn(NamedTuple):
-    """A column that a nearby mention may mean, and its distance ("b0" is the last mention before the
-    position).
-    """
+    """A column that a nearby mention may mean, and its distance ("b0" is the last mention before the position)."""
 
     mention: int
     target: Target
@@ -58,6 +47,11 @@ class Decision(NamedTuple):
     end: int
     options: tuple[Option, ...]
 
+    @property
+    def number(self) -> int:
+        """Return the number of the piece among those of its kind."""
+        return int(self.key[1:])
+
 
 def quality_band(quality: float) -> str:
     """Return the name of the band of a quality."""
@@ -67,40 +61,50 @@ def quality_band(quality: float) -> str:
     return "low"
 
 
+def labelled(label: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return features that depend on a role."""
+    return tuple(f"{label}|{name}" for name in names)
+
+
+def chosen(flags: Iterable[tuple[bool, str]]) -> list[str]:
+    """Return the names of the flags that are set."""
+    return [name for is_set, name in flags if is_set]
+
+
 def target_features(parsed: ParsedQuestion, number: int, mention: Mention, target: Target) -> list[str]:
     """Describe how well a mention matches a target, and how its table relates to the rest of the question."""
-    named = {t for _, t in parsed.table_mentions}
     later = next((t for m, t in parsed.table_mentions if m > number), None)
     earlier = next((t for m, t in reversed(parsed.table_mentions) if m < number), None)
-    best = mention.best()
     found = [
         f"t.q={quality_band(target.quality)}",
         f"t.way={target.way}",
-        f"t.gap={quality_band(1 - (best.quality - target.quality))}",
-        f"t.tab={'own' if target.with_table else ''}{'named' if target.table in named else ''}",
+        f"t.gap={quality_band(1 - (mention.best().quality - target.quality))}",
+        f"t.tab={'own' if target.with_table else ''}{'named' if target.table in parsed.named_tables else ''}",
+        *chosen(
+            (
+                (target.coverage == 1, "t.whole"),
+                (target.table == later, "t.later"),
+                (target.table == earlier, "t.earlier"),
+                (target.table == parsed.main_table, "t.main"),
+            )
+        ),
     ]
-    if target.coverage == 1:
-        found.append("t.whole")
-    if target.table == later:
-        found.append("t.later")
-    if target.table == earlier:
-        found.append("t.earlier")
-    if target.table == parsed.main_table:
-        found.append("t.main")
-    if target.column is None:
-        return found
-    column = parsed.schema.columns[target.column]
-    rivals = sum(1 for t in mention.targets if t.column is not None and t.quality >= target.quality - 1e-9)
-    found.append(f"t.rivals={min(rivals, 3)}")
-    if column.is_ref:
-        found.append("t.ref")
-    if column.is_key:
-        found.append("t.key")
-    if column.name.lower() in ("name", "title"):
-        found.append("t.plainname")
-    if any(t in named for t in _linked_tables(parsed, target.table)):
-        found.append("t.neighbour")
-    return found
+    return (
+        found if target.column is None else found + _column_features(parsed, mention, target, target.column)
+    )
+
+
+def _column_features(parsed: ParsedQuestion, mention: Mention, target: Target, number: int) -> list[str]:
+    column = parsed.schema.columns[number]
+    rivals = sum(t.column is not None and t.quality >= target.quality - 1e-9 for t in mention.targets)
+    linked = _linked_tables(parsed, target.table)
+    flags = (
+        (column.is_ref, "t.ref"),
+        (column.is_key, "t.key"),
+        (column.name.lower() in ("name", "title"), "t.plainname"),
+        (not parsed.named_tables.isdisjoint(linked), "t.neighbour"),
+    )
+    return [f"t.rivals={min(rivals, 3)}", *chosen(flags)]
 
 
 def _linked_tables(parsed: ParsedQuestion, table: int) -> list[int]:
@@ -109,113 +113,108 @@ def _linked_tables(parsed: ParsedQuestion, table: int) -> list[int]:
     return [b if a == table else a for a, b in pairs if table in (a, b)]
 
 
-AFFIRMATIVE: tuple[type[TableAct], ...] = (JoinTable, ShowTable, GroupByTable)
-TABLE_ACTS: tuple[type[TableAct], ...] = (*AFFIRMATIVE, ExcludeTable)
-COLUMN_ACTS: tuple[type[ColumnAct], ...] = (SelectColumn, GroupByColumn, OrderByColumn)
+AFFIRMATIVE: tuple[type[acts.TableAct], ...] = (acts.JoinTable, acts.ShowTable, acts.GroupByTable)
+TABLE_ACTS: tuple[type[acts.TableAct], ...] = (*AFFIRMATIVE, acts.ExcludeTable)
+COLUMN_ACTS: tuple[type[acts.ColumnAct], ...] = (acts.SelectColumn, acts.GroupByColumn, acts.OrderByColumn)
 
 
 def mention_decision(parsed: ParsedQuestion, number: int) -> Decision:
     """Return the roles of one mention: select, group by, order by, count, list, or ignore."""
     mention = parsed.mentions[number]
     context = parsed.context(mention.start, mention.end)
-    options = []
+    options: list[Option] = []
     for rank, target in enumerate(mention.targets):
         shape = target_features(parsed, number, mention, target)
         if target.column is None:
-            for to_table in TABLE_ACTS if parsed.negates else AFFIRMATIVE:
-                role = to_table.role
-                features = (
-                    [f"{role}|{c}" for c in context]
-                    + [f"tab|{s}" for s in shape]
-                    + [f"{role}|{s}" for s in shape]
-                )
-                options.append(Option(role, to_table(target.table), (), tuple(features)))
-            continue
-        kind = parsed.schema.columns[target.column].kind
-        for to_column in COLUMN_ACTS:
-            role = to_column.role
-            features = (
-                [f"{role}|{c}" for c in context]
-                + [f"col|{s}" for s in shape]
-                + [f"{role}|{s}" for s in shape]
-            )
-            features += [f"{role}|kind={kind}", f"{role}|rank={min(rank, 2)}", f"{role}|n={min(number, 3)}"]
-            options.append(Option(role, to_column(target.column), (), tuple(features)))
-        if kind == "number" and target.coverage == 1:
-            options.extend(_added_up(parsed, mention, target, context, shape))
-        inherited = _inherited(parsed, mention)
-        if inherited and kind == "number":
-            features = (
-                [f"chain|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"chain|fn={inherited}"]
-            )
-            options.append(Option("chain", SelectAggregate(inherited, target.column), (), tuple(features)))
-    options.extend(_full_names(parsed, number, context))
-    options.extend(_names_by_display(parsed, number, context))
+            options += _table_options(parsed, target, context, shape)
+        else:
+            options += _column_options(parsed, number, rank, target.column, context, shape)
+    options += _full_names(parsed, number, context)
+    options += _names_by_display(parsed, number, context)
     best = mention.best()
-    blank = [
-        f"t.q={quality_band(best.quality)}",
-        f"t.way={best.way}",
-        "tab" if best.column is None else "col",
+    sort = "tab" if best.column is None else "col"
+    blank = [*context, f"t.q={quality_band(best.quality)}", f"t.way={best.way}", sort]
+    options += [
+        Option(act.role, act, (), labelled(act.role, blank)) for act in (acts.Ignore(), acts.Consumed())
     ]
-    for act in (Ignore(), Consumed()):
-        features = [f"{act.role}|{c}" for c in context] + [f"{act.role}|{s}" for s in blank]
-        options.append(Option(act.role, act, (), tuple(features)))
     return Decision(f"m{number}", "mention", mention.start, mention.end, tuple(options))
+
+
+def _table_options(
+    parsed: ParsedQuestion, target: Target, context: list[str], shape: list[str]
+) -> list[Option]:
+    made = []
+    for to_table in TABLE_ACTS if parsed.negates else AFFIRMATIVE:
+        role = to_table.role
+        features = (*labelled(role, context), *labelled("tab", shape), *labelled(role, shape))
+        made.append(Option(role, to_table(target.table), (), features))
+    return made
+
+
+def _column_options(
+    parsed: ParsedQuestion, number: int, rank: int, column: int, context: list[str], shape: list[str]
+) -> list[Option]:
+    mention, kind = parsed.mentions[number], parsed.schema.columns[column].kind
+    place = [f"kind={kind}", f"rank={min(rank, 2)}", f"n={min(number, 3)}"]
+    made = []
+    for to_column in COLUMN_ACTS:
+        role = to_column.role
+        features = (*labelled(role, context), *labelled("col", shape), *labelled(role, shape + place))
+        made.append(Option(role, to_column(column), (), features))
+    within = _within(parsed, mention) if mention.targets[rank].coverage == 1 else ""
+    for role, function in (("within", within), ("chain", _inherited(parsed, mention))):
+        if function and kind == "number":
+            features = (*labelled(role, context), *labelled("col", shape), f"{role}|fn={function}")
+            made.append(Option(role, acts.SelectAggregate(function, column), (), features))
+    return made
 
 
 def _full_names(parsed: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
     """Return both columns for "full name", or for "name" if a table has only first and last names."""
-    mention = parsed.mentions[number]
+    mention, schema = parsed.mentions[number], parsed.schema
     if parsed.word(mention.end - 1) not in ("name", "names"):
         return []
     full = parsed.word(mention.end - 2) == "full"
     made = []
-    for table in parsed.schema.tables:
-        columns = {parsed.schema.columns[c].core: c for c in table.columns}
-        first, last = columns.get(("first", "name")), columns.get(("last", "name"))
-        if first is None or last is None or not any(t.column in (first, last) for t in mention.targets):
+    for table in schema.tables:
+        both = schema.full_name(table.id)
+        if both is None or not any(t.column in both for t in mention.targets):
             continue
-        whole = Target(table.id, first, 1.0, 1.0, "exact", False)
+        whole = Target(table.id, both[0], 1.0, 1.0, "exact", False)
         shape = target_features(parsed, number, mention._replace(targets=(whole,)), whole)
         if not full:
-            shape.append(f"full|{('name',) in columns}")
-        features = [f"sel|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"sel|{s}" for s in shape]
-        made.append(Option("full", SelectFullName(first, last), (), tuple(features)))
+            shape.append(f"full|{('name',) in [schema.columns[c].core for c in table.columns]}")
+        features = (*labelled("sel", context), *labelled("col", shape), *labelled("sel", shape))
+        made.append(Option("full", acts.SelectFullName(*both), (), features))
     return made
 
 
 def _names_by_display(parsed: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
     """Return the display column for "the name of the party", if the party table has no column "name"."""
     mention = parsed.mentions[number]
-    if (
-        parsed.word(mention.start) not in ("name", "names", "title", "titles")
-        or mention.end - mention.start > 1
+    if mention.end - mention.start > 1 or parsed.word(mention.start) not in (
+        "name",
+        "names",
+        "title",
+        "titles",
     ):
         return []
     later = next((t for m, t in parsed.table_mentions if m > number), None)
     earlier = next((t for m, t in parsed.table_mentions if m < number), None)
+    named = {t.table for t in mention.targets if t.column is not None}
     made = []
-    for table in sorted({t for _, t in parsed.table_mentions}):
+    for table in sorted(parsed.named_tables - named):
         display = parsed.schema.tables[table].display
-        if display is None or any(t.table == table and t.column is not None for t in mention.targets):
-            continue
-        place = f"{table == later}{table == earlier}{table == parsed.main_table}"
-        features = (f"named|{place}", *(f"named|{c}" for c in context[:4]))
-        made.append(Option("named", SelectColumn(display), (), features))
+        if display is not None:
+            place = f"{table == later}{table == earlier}{table == parsed.main_table}"
+            features = labelled("named", [place, *context[:4]])
+            made.append(Option("named", acts.SelectColumn(display), (), features))
     return made
 
 
-def _added_up(
-    parsed: ParsedQuestion, mention: Mention, target: Target, context: list[str], shape: list[str]
-) -> list[Option]:
-    """Return options for "the total amount" if a column has that name: the column of one row, or the sum of
-    many.
-    """
-    what = next((w for at, w in parsed.within_names.items() if mention.start <= at < mention.end), "")
-    if not what or target.column is None:
-        return []
-    features = [f"within|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"within|fn={what}"]
-    return [Option("within", SelectAggregate(what, target.column), (), tuple(features))]
+def _within(parsed: ParsedQuestion, mention: Mention) -> str:
+    """Return the aggregate in the name of a column: "the total amount" is one of a row, or the sum of many."""
+    return next((w for at, w in parsed.within_names.items() if mention.start <= at < mention.end), "")
 
 
 def _inherited(parsed: ParsedQuestion, mention: Mention) -> str:

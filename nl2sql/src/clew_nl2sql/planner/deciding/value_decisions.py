@@ -7,19 +7,14 @@ a LIMIT.
 
 from __future__ import annotations
 
-from clew_nl2sql.planner.deciding.acts import (
-    ExcludeRows,
-    Filter,
-    FilterPair,
-    HavingAggregate,
-    HavingCount,
-    Ignore,
-    Limit,
-)
+from clew_nl2sql.planner.deciding import acts
 from clew_nl2sql.planner.deciding.decisions import (
     Decision,
+    NearColumn,
     Option,
+    chosen,
     gap_words,
+    labelled,
     near_columns,
     near_mentions,
     negated,
@@ -40,6 +35,7 @@ _LIKE_WORDS = {
     "begins": "head", "beginning": "head", "prefix": "head", "end": "tail", "ends": "tail", "ending": "tail",
     "suffix": "tail", "initial": "head", "has": "weak", "have": "weak", "in": "weak",
 }  # fmt: skip
+_LETTERS = {"first": "head", "last": "tail"}  # "the first letter is A"
 _PATTERN = {"part": "%{}%", "weak": "%{}%", "head": "{}%", "tail": "%{}"}
 
 
@@ -50,42 +46,47 @@ def value_decision(parsed: ParsedQuestion, number: int) -> Decision:
     likeness = _like_kind(parsed, value)
     options: list[Option] = []
     for rank, holder in enumerate(value.holders):
-        options.extend(_held(parsed, value, holder, rank, context, likeness))
-    for first, one, second, two in value.pairs:
-        table = parsed.schema.columns[first].table
-        fit = [
-            f"v2.tab={table in {t for _, t in parsed.table_mentions}}",
-            f"v2.main={table == parsed.main_table}",
-        ]
-        options.append(Option("v.pair", FilterPair(first, one, second, two), (), ("v.pair", *fit)))
+        options += _held(parsed, value, holder, rank, context, likeness)
+    options += _paired(parsed, value)
     if (value.quoted and all(h.way == "part" for h in value.holders)) or likeness not in ("", "weak"):
-        options.extend(_patterned(parsed, value, context, likeness))
-    blank: tuple[str, ...] = (
-        f"v.none|way={value.holders[0].way if value.holders else '-'}",
-        f"v.none|quoted={value.quoted}",
-    )
-    blank += tuple(f"v.none|{c}" for c in context[:8]) + (f"v.none|len={value.end - value.start}",)
-    blank += (f"v.none|cap={parsed.tokens[value.start].text[:1].isupper()}{value.start == 0}",)
-    options.append(Option("v.none", Ignore(), (), blank))
+        options += _patterned(parsed, value, context, likeness)
+    blank = [
+        f"way={value.holders[0].way if value.holders else '-'}", f"quoted={value.quoted}", *context[:8],
+        f"len={value.end - value.start}",
+        f"cap={parsed.tokens[value.start].text[:1].isupper()}{value.start == 0}",
+    ]  # fmt: skip
+    options.append(Option("v.none", acts.Ignore(), (), labelled("v.none", blank)))
     return Decision(f"v{number}", "value", value.start, value.end, tuple(options))
 
 
+def _paired(parsed: ParsedQuestion, value: ValueMention) -> list[Option]:
+    """Return options for a full name, whose parts are in two columns."""
+    made = []
+    for pair in value.pairs:
+        table = parsed.schema.columns[pair[0]].table
+        features = (
+            "v.pair",
+            f"v2.tab={table in parsed.named_tables}",
+            f"v2.main={table == parsed.main_table}",
+        )
+        made.append(Option("v.pair", acts.FilterPair(*pair), (), features))
+    return made
+
+
 def _like_kind(parsed: ParsedQuestion, value: ValueMention) -> str:
-    first, last = parsed.tokens[value.start], parsed.tokens[value.end - 1]
-    is_code = (
-        value.quoted and parsed.question[first.start : last.end] == value.text
-    )  # never a part of a value
     weak = ""
     for at in range(value.start - 1, max(-1, value.start - 7), -1):
+        if parsed.word(at) == "letter" and parsed.word(at - 1) in _LETTERS:
+            return _LETTERS[parsed.word(at - 1)]
         found = _LIKE_WORDS.get(parsed.word(at), "")
-        if parsed.word(at) == "letter" and parsed.word(at - 1) in ("first", "last"):
-            return "head" if parsed.word(at - 1) == "first" else "tail"
-        if found and found != "weak":
-            if found == "part" and (edge := _edge_before(parsed, at)):
-                return edge  # "starts with the letter A"
+        if found == "part":
+            return _edge_before(parsed, at) or found  # "starts with the letter A"
+        if found in ("head", "tail"):
             return found
         weak = weak or found
-    return "" if is_code else weak
+    first, last = parsed.tokens[value.start], parsed.tokens[value.end - 1]
+    is_code = value.quoted and parsed.question[first.start : last.end] == value.text
+    return "" if is_code else weak  # a code is never a part of a value
 
 
 def _edge_before(parsed: ParsedQuestion, at: int) -> str:
@@ -115,44 +116,34 @@ def _holder_features(
     target: Target | None,
 ) -> list[str]:
     column = parsed.schema.columns[holder.column]
-    named = {t for _, t in parsed.table_mentions}
-    next_table = next((t for m, t in parsed.table_mentions if parsed.mentions[m].start >= value.end), None)
-    last_table = next(
-        (t for m, t in reversed(parsed.table_mentions) if parsed.mentions[m].end <= value.start), None
-    )
-    found = [
+    tables = [(parsed.mentions[m], t) for m, t in parsed.table_mentions]
+    next_table = next((t for m, t in tables if m.start >= value.end), None)
+    last_table = next((t for m, t in reversed(tables) if m.end <= value.start), None)
+    named = "named" if column.table in parsed.named_tables else "-"
+    return [
         f"v.way={holder.way}", f"v.named={place}", f"v.kind={column.kind}", f"v.holders={min(len(value.holders), 4)}",
-        f"v.tab={'named' if column.table in named else '-'}", f"v.rank={min(rank, 2)}",
-        f"v.quoted={value.quoted}",
+        f"v.tab={named}", f"v.rank={min(rank, 2)}", f"v.quoted={value.quoted}",
+        *([f"v.namedq={target.way}{target.coverage == 1}"] if target is not None else []),
+        *chosen((
+            (column.table == parsed.main_table, "v.main"),
+            (column.table == next_table, "v.nexttab"),
+            (column.table == last_table, "v.lasttab"),
+            (column.is_key, "v.key"),
+            (column.is_ref, "v.ref"),
+            (column.id == parsed.schema.tables[column.table].display, "v.display"),
+            (not {"name", "title"}.isdisjoint(column.words), "v.name"),
+        )),
+        f"v.prep={parsed.word(value.start - 1)}/{_sort_of(column)}",
     ]  # fmt: skip
-    if target is not None:
-        found.append(f"v.namedq={target.way}{target.coverage == 1}")
-    if column.table == parsed.main_table:
-        found.append("v.main")
-    if column.table == next_table:
-        found.append("v.nexttab")
-    if column.table == last_table:
-        found.append("v.lasttab")
-    if column.is_key:
-        found.append("v.key")
-    if column.is_ref:
-        found.append("v.ref")
-    if column.id == parsed.schema.tables[column.table].display:
-        found.append("v.display")
-    if any(w in ("name", "title") for w in column.words):
-        found.append("v.name")
-    before = parsed.word(value.start - 1)
-    found.append(f"v.prep={before}/{_sort_of(column)}")
-    return found
+
+
+_SORTS = ("city", "country", "state", "nationality", "name", "year", "date", "type", "location", "code", "gender",
+          "sex", "status", "language", "month", "title", "position", "category")  # fmt: skip
 
 
 def _sort_of(column: SchemaColumn) -> str:
     """Return the family of a column, for prepositions: people are from places, things happen in years."""
-    for word in ("city", "country", "state", "nationality", "name", "year", "date", "type", "location", "code",
-                 "gender", "sex", "status", "language", "month", "title", "position", "category"):  # fmt: skip
-        if word in column.words:
-            return word
-    return column.kind
+    return next((word for word in _SORTS if word in column.words), column.kind)
 
 
 def _held(
@@ -166,36 +157,39 @@ def _held(
     number, target, place = _naming(parsed, value, holder.column)
     uses = (f"m{number}",) if number is not None else ()
     shape = _holder_features(parsed, value, holder, rank, place, target)
-    flat = [f"v.neg={negated(parsed, value.start)}", f"v.like={likeness}"] + context[:5]
-    made = []
+    denied = negated(parsed, value.start)
+    flat = [f"v.neg={denied}", f"v.like={likeness}"] + context[:5]
     if holder.way == "part":
         if value.quoted and likeness in ("", "weak"):
             return []  # a part of a value is a different value
-        pattern = _PATTERN[likeness or "part"].format(holder.value)
-        made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
-        if uses:  # the searched column may also be the requested one: "publishers whose name contains"
-            free = _v("free", shape, flat)
-            made.append(Option("v.like", Filter(holder.column, "like", pattern), (), free))
-        return made
-    if holder.value == NULL:
-        return [Option("v.eq", Filter(holder.column, "is", NULL), uses, _v("eq", shape, flat))]
-    if holder.value == KNOWN:
-        return [Option("v.eq", Filter(holder.column, "is not", NULL), uses, _v("eq", shape, flat))]
-    equal, unequal = ("in", "not in") if isinstance(holder.value, tuple) else ("=", "!=")
-    made.append(Option("v.eq", Filter(holder.column, equal, holder.value), uses, _v("eq", shape, flat)))
-    if likeness and equal == "=":
-        pattern = _PATTERN[likeness].format(value.text)
-        made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
-    if negated(parsed, value.start):
-        made.append(Option("v.ne", Filter(holder.column, unequal, holder.value), uses, _v("ne", shape, flat)))
-        made.append(
-            Option("v.exc", ExcludeRows(holder.column, equal, holder.value), uses, _v("exc", shape, flat))
-        )
+        act = acts.Filter(holder.column, "like", _PATTERN[likeness or "part"].format(holder.value))
+        found = [Option("v.like", act, uses, _v("like", shape, flat))]
+        # The searched column may also be the requested one: "publishers whose name contains".
+        return [*found, Option("v.like", act, (), _v("free", shape, flat))] if uses else found
+    made = [Option(f"v.{role}", act, uses, _v(role, shape, flat)) for role, act in _held_acts(holder, denied)]
+    if likeness and not isinstance(holder.value, tuple) and holder.value not in (NULL, KNOWN):
+        act = acts.Filter(holder.column, "like", _PATTERN[likeness].format(value.text))
+        made.insert(1, Option("v.like", act, uses, _v("like", shape, flat)))
     return made
 
 
+def _held_acts(holder: ValueMatch, denied: bool) -> list[tuple[str, acts.Act]]:
+    """Return what a whole value may do, with the roles."""
+    column, value = holder.column, holder.value
+    if value in (NULL, KNOWN):
+        return [("eq", acts.Filter(column, "is" if value == NULL else "is not", NULL))]
+    equal, unequal = ("in", "not in") if isinstance(value, tuple) else ("=", "!=")
+    found: list[tuple[str, acts.Act]] = [("eq", acts.Filter(column, equal, value))]
+    if denied:
+        found += [
+            ("ne", acts.Filter(column, unequal, value)),
+            ("exc", acts.ExcludeRows(column, equal, value)),
+        ]
+    return found
+
+
 def _v(role: str, shape: list[str], flat: list[str]) -> tuple[str, ...]:
-    return tuple(shape) + tuple(f"v.{role}|{f}" for f in shape[:3] + flat)
+    return (*shape, *labelled(f"v.{role}", shape[:3] + flat))
 
 
 def _patterned(
@@ -203,24 +197,16 @@ def _patterned(
 ) -> list[Option]:
     """Return options for a value that no column is known to hold: nearby columns, by equality or pattern."""
     made = []
-    for number, target, its_column, place in near_columns(parsed, value.start, value.end, before=2, after=1):
-        column = parsed.schema.columns[its_column]
-        if column.kind in ("number", "boolean"):
+    flat = [f"v.like={likeness}"] + context[:5]
+    for number, target, column, place in near_columns(parsed, value.start, value.end, before=2, after=1):
+        if parsed.schema.columns[column].kind in ("number", "boolean"):
             continue
-        shape = [f"v.far={place}"] + [
-            f"v.{f}" for f in target_features(parsed, number, parsed.mentions[number], target)
-        ]
-        flat = [f"v.like={likeness}"] + context[:5]
+        fit = target_features(parsed, number, parsed.mentions[number], target)
+        shape, use = [f"v.far={place}", *(f"v.{f}" for f in fit)], (f"m{number}",)
         if likeness:
-            pattern = _PATTERN[likeness].format(value.text)
-            made.append(
-                Option(
-                    "v.like", Filter(column.id, "like", pattern), (f"m{number}",), _v("plike", shape, flat)
-                )
-            )
-        made.append(
-            Option("v.eq", Filter(column.id, "=", value.text), (f"m{number}",), _v("peq", shape, flat))
-        )
+            act = acts.Filter(column, "like", _PATTERN[likeness].format(value.text))
+            made.append(Option("v.like", act, use, _v("plike", shape, flat)))
+        made.append(Option("v.eq", acts.Filter(column, "=", value.text), use, _v("peq", shape, flat)))
     return made
 
 
@@ -238,19 +224,19 @@ def amount_decision(parsed: ParsedQuestion, number: int) -> Decision:
     )
     options += _having(parsed, amount, flat, uses)
     if amount.op == "=" and isinstance(amount.values[0], int) and 0 < amount.values[0] <= 50:
-        options.append(Option("n.lim", Limit(amount.values[0]), (), tuple(f"n.lim|{f}" for f in flat)))
+        options.append(Option("n.lim", acts.Limit(amount.values[0]), (), labelled("n.lim", flat)))
     if negated(parsed, amount.cue_start, 7):
         options += [
-            _excluded(option, option.act, flat) for option in options if isinstance(option.act, Filter)
+            _excluded(option, option.act, flat) for option in options if isinstance(option.act, acts.Filter)
         ]
     options += _started(parsed, amount, flat)
-    options.append(Option("n.none", Ignore(), (), tuple(f"n.none|{f}" for f in flat)))
+    options.append(Option("n.none", acts.Ignore(), (), labelled("n.none", flat)))
     return Decision(f"n{number}", "amount", amount.start, amount.end, tuple(options))
 
 
-def _excluded(option: Option, act: Filter, flat: list[str]) -> Option:
+def _excluded(option: Option, act: acts.Filter, flat: list[str]) -> Option:
     """Return the same condition, on the rows that a negation excludes."""
-    features = tuple(f for f in option.features if "|" not in f) + tuple(f"n.exc|{f}" for f in flat)
+    features = (*(f for f in option.features if "|" not in f), *labelled("n.exc", flat))
     return Option("n.exc", act.excluding(), option.uses, features)
 
 
@@ -263,8 +249,8 @@ def _started(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Op
     made = []
     for number, _, column, place in near_columns(parsed, amount.start, amount.end, before=2, after=0):
         pattern = _PATTERN[likeness].format(amount.values[0])
-        features = (f"n.lat={place}", *(f"n.like|{f}" for f in flat))
-        made.append(Option("n.like", Filter(column, "like", pattern), (f"m{number}",), features))
+        features = (f"n.lat={place}", *labelled("n.like", flat))
+        made.append(Option("n.like", acts.Filter(column, "like", pattern), (f"m{number}",), features))
     return made
 
 
@@ -287,11 +273,11 @@ def _inner_cues(parsed: ParsedQuestion, amount: Amount) -> tuple[str, ...]:
     )
 
 
-def _condition(amount: Amount, column: int, *, flip: bool = False) -> Filter:
+def _condition(amount: Amount, column: int, *, flip: bool = False) -> acts.Filter:
     op = amount.op
     if flip:
         op = {">": "<", "<": ">", ">=": "<=", "<=": ">="}.get(op, op)
-    return Filter(column, op, amount.values if op in ("between", "in") else amount.values[0])
+    return acts.Filter(column, op, amount.values if op in ("between", "in") else amount.values[0])
 
 
 def _fits(column: SchemaColumn, amount: Amount) -> str:
@@ -328,65 +314,68 @@ def _is_time(value: float | int | str) -> bool:
 
 def _compared(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     made = []
-    for number, target, its_column, place in near_columns(
-        parsed, amount.start, amount.end, before=3, after=2
-    ):
-        column = parsed.schema.columns[its_column]
-        mention = parsed.mentions[number]
-        if not _comparable(column, amount):
-            continue
-        between = (
-            gap_words(parsed, mention.end, amount.cue_start)
-            if place[0] == "b"
-            else "a:" + gap_words(parsed, amount.end, mention.start)
-        )
-        fit, zone = _fits(column, amount), parsed.units[parsed.unit_at[mention.start]].zone
-        shape = [f"n.at={place}", f"n.fit={fit}", f"n.kind={column.kind}", f"n.gap={between}"]
-        shape += [f"n.atfit={place}{fit}{amount.explicit}", f"n.zone={zone}"]
-        shape += [f"n.{f}" for f in target_features(parsed, number, mention, target)]
-        if column.is_key or column.is_ref:
-            shape.append("n.id")
-        features = (
-            tuple(shape) + tuple(f"n.cnd|{f}" for f in flat) + tuple(f"n.cnd{place}|{f}" for f in flat[:3])
-        )
-        made.append(Option("n.cnd", _condition(amount, column.id), (f"m{number}",), features))
-        for inner, cue in enumerate(parsed.cues):
-            near = cue.kind == "agg" and 0 <= mention.start - cue.end <= 3
-            if near and column.kind == "number" and amount.op != "in":
-                value = amount.values if amount.op == "between" else amount.values[0]
-                features = tuple(shape) + tuple(f"n.hva|{f}" for f in flat) + (f"n.hva={cue.what}",)
-                act = HavingAggregate(cue.what, column.id, amount.op, value)
-                made.append(Option("n.hva", act, (f"m{number}", f"c{inner}"), features))
+    for near in near_columns(parsed, amount.start, amount.end, before=3, after=2):
+        column = parsed.schema.columns[near.column]
+        if _comparable(column, amount):
+            shape = _compared_features(parsed, amount, near)
+            role = f"n.cnd{near.place}"
+            features = (*shape, *labelled("n.cnd", flat), *labelled(role, flat[:3]))
+            made.append(Option("n.cnd", _condition(amount, column.id), (f"m{near.mention}",), features))
+            if column.kind == "number" and amount.op != "in":
+                made += _having_aggregate(parsed, amount, near, shape, flat)
+    return made
+
+
+def _compared_features(parsed: ParsedQuestion, amount: Amount, near: NearColumn) -> list[str]:
+    column, mention = parsed.schema.columns[near.column], parsed.mentions[near.mention]
+    between = gap_words(parsed, mention.end, amount.cue_start)
+    if near.place[0] == "a":
+        between = "a:" + gap_words(parsed, amount.end, mention.start)
+    fit, zone = _fits(column, amount), parsed.units[parsed.unit_at[mention.start]].zone
+    return [
+        f"n.at={near.place}", f"n.fit={fit}", f"n.kind={column.kind}", f"n.gap={between}",
+        f"n.atfit={near.place}{fit}{amount.explicit}", f"n.zone={zone}",
+        *(f"n.{f}" for f in target_features(parsed, near.mention, mention, near.target)),
+        *chosen([(column.is_id, "n.id")]),
+    ]  # fmt: skip
+
+
+def _having_aggregate(
+    parsed: ParsedQuestion, amount: Amount, near: NearColumn, shape: list[str], flat: list[str]
+) -> list[Option]:
+    """Return options for "an average price of more than 5"."""
+    made = []
+    value = amount.values if amount.op == "between" else amount.values[0]
+    for number, cue in enumerate(parsed.cues):
+        if cue.kind == "agg" and 0 <= parsed.mentions[near.mention].start - cue.end <= 3:
+            act = acts.HavingAggregate(cue.what, near.column, amount.op, value)
+            features = (*shape, *labelled("n.hva", flat), f"n.hva={cue.what}")
+            made.append(Option("n.hva", act, (f"m{near.mention}", f"c{number}"), features))
     return made
 
 
 def _implied(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Return options for columns that the adjective measures, in any table that may be meant."""
     made = []
-    degree = amount.degree
-    if not degree and amount.explicit and amount.op != "=" and _size(amount) in ("small", "mid"):
-        degree = "old"  # people are "over 40" without a word for age
+    # People are "over 40" without a word for age.
+    aged = amount.explicit and amount.op != "=" and _size(amount) in ("small", "mid")
+    degree = amount.degree or ("old" if aged else "")
     for column, minus, rank in implied_columns(parsed, degree):
         flip = turned(degree, minus)
-        if (not amount.degree and (flip or rank)) or (
-            column.kind == "date" and not _is_time(amount.values[0])
-        ):
-            continue
-        shape = [
-            f"n.impl={rank}{bool(amount.degree)}",
-            f"n.fit={_fits(column, amount)}",
-            f"n.ikind={column.kind}",
-        ]
-        shape += table_fit(parsed, column, "n")
-        features = tuple(shape) + tuple(f"n.imp|{f}" for f in flat)
-        made.append(Option("n.imp", _condition(amount, column.id, flip=flip), (), features))
+        may_mean = amount.degree or not (flip or rank)
+        if may_mean and (column.kind != "date" or _is_time(amount.values[0])):
+            shape = [
+                f"n.impl={rank}{bool(amount.degree)}",
+                f"n.fit={_fits(column, amount)}",
+                f"n.ikind={column.kind}",
+            ]
+            features = (*shape, *table_fit(parsed, column, "n"), *labelled("n.imp", flat))
+            made.append(Option("n.imp", _condition(amount, column.id, flip=flip), (), features))
     return made
 
 
 def implied_columns(parsed: ParsedQuestion, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
-    """Return number and date columns with a word that the adjective measures in their names; best words
-    first.
-    """
+    """Return number and date columns with a word that the adjective measures in their names; best words first."""
     made: list[tuple[SchemaColumn, bool, int]] = []
     for rank, (word, flip) in enumerate(DEGREES.get(degree, ())):
         for column in parsed.schema.columns:
@@ -404,77 +393,81 @@ def turned(degree: str, minus: bool) -> bool:
 
 def table_fit(parsed: ParsedQuestion, column: SchemaColumn, prefix: str) -> list[str]:
     """Describe how a column that the question does not name relates to the named tables."""
-    named = {t for _, t in parsed.table_mentions}
-    touched = {t.table for m in parsed.mentions for t in m.targets if t.quality >= m.best().quality - 1e-9}
-    fit = "main" if column.table == parsed.main_table else "named" if column.table in named else ""
-    return [f"{prefix}.tfit={fit or ('touched' if column.table in touched else 'none')}"]
+    if column.table == parsed.main_table:
+        return [f"{prefix}.tfit=main"]
+    fit = "touched" if column.table in parsed.touched_tables else "none"
+    return [f"{prefix}.tfit={'named' if column.table in parsed.named_tables else fit}"]
 
 
 def _held_numbers(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Return options for unnamed columns that hold the number, or hold years if it looks like one."""
     made: list[Option] = []
-    first = amount.values[0]
     for column in parsed.schema.columns:
-        if column.is_key:
-            continue
-        year = "year" in column.words or "date" in column.words or column.kind == "date"
-        if column.kind == "date" and not _is_time(first):
-            continue
-        held = first in column.source.values or str(first) in column.source.values
-        if not ((year and _size(amount) in ("year", "date")) or (held and amount.op in ("=", "!=", "in"))):
-            continue
-        shape = [f"n.hold={held}{year}", f"n.fit={_fits(column, amount)}"] + table_fit(parsed, column, "n")
-        shape.append(f"n.hsize={_size(amount)}{_sort_of(column)}")
-        features = tuple(shape) + tuple(f"n.hld|{f}" for f in flat)
-        made.append(Option("n.hld", _held_condition(amount, column), (), features))
+        holds = None if column.is_key else _holds(column, amount)
+        if holds is not None:
+            shape = [f"n.hold={holds}", f"n.fit={_fits(column, amount)}", *table_fit(parsed, column, "n")]
+            shape.append(f"n.hsize={_size(amount)}{_sort_of(column)}")
+            features = (*shape, *labelled("n.hld", flat))
+            made.append(Option("n.hld", _held_condition(amount, column), (), features))
     return made[:10]
 
 
-def _held_condition(amount: Amount, column: SchemaColumn) -> Filter:
-    """Return the condition; a year matches the prefix of dates that are text."""
+def _holds(column: SchemaColumn, amount: Amount) -> str | None:
+    """Return whether a column holds a number, and whether it holds years; None if it cannot be meant."""
     first = amount.values[0]
-    texts = column.source.values and all(isinstance(v, str) for v in column.source.values[:20])
-    if amount.op == "=" and texts and isinstance(first, int) and str(first) not in column.source.values:
-        return Filter(column.id, "like", f"%{first}%")
-    if texts and isinstance(first, int):
-        values = tuple(str(v) for v in amount.values)
-        return Filter(column.id, amount.op, values if amount.op in ("between", "in") else values[0])
-    return _condition(amount, column.id)
+    if column.kind == "date" and not _is_time(first):
+        return None
+    held = first in column.source.values or str(first) in column.source.values
+    year = column.kind == "date" or not {"year", "date"}.isdisjoint(column.words)
+    dated = year and _size(amount) in ("year", "date")
+    return f"{held}{year}" if dated or (held and amount.op in ("=", "!=", "in")) else None
+
+
+def _held_condition(amount: Amount, column: SchemaColumn) -> acts.Filter:
+    """Return the condition; a year matches the prefix of dates that are text."""
+    first, known = amount.values[0], column.source.values
+    if not known or not isinstance(first, int) or not all(isinstance(v, str) for v in known[:20]):
+        return _condition(amount, column.id)
+    if amount.op == "=" and str(first) not in known:
+        return acts.Filter(column.id, "like", f"%{first}%")
+    values = tuple(str(v) for v in amount.values)
+    return acts.Filter(column.id, amount.op, values if amount.op in ("between", "in") else values[0])
 
 
 def _having(parsed: ParsedQuestion, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
+    """Return options for a number of rows: of a table near it, or of the rows themselves."""
     if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
     if parsed.word(amount.end) in UNITS:
         return []  # "more than 60 kg" is not a number of rows
-    made = []
     value = amount.values if amount.op == "between" else amount.values[0]
-    for number, rank in near_mentions(parsed, amount.end, 2):
-        mention = parsed.mentions[number]
-        tables = [t for t in mention.targets if t.column is None][:2]
-        between = gap_words(parsed, amount.end, mention.start)
-        for target in tables:
-            shape = [f"h.rank={rank}", f"h.gap={between}", f"h.q={target.way}{target.coverage == 1}", "h.tab"]
-            features = tuple(shape) + tuple(f"n.hav|{f}" for f in flat)
-            made.append(
-                Option("n.hav", HavingCount(amount.op, value, target.table), (f"m{number}", *cues), features)
-            )
-        if not tables and rank == 0:
-            best = mention.best()
-            shape = ["h.col", f"h.cgap={between}", f"h.q={best.way}{best.coverage == 1}"]
-            features = tuple(shape) + tuple(f"n.hav|{f}" for f in flat)
-            made.append(
-                Option("n.hav", HavingCount(amount.op, value, best.table), (f"m{number}", *cues), features)
-            )
-    earlier = [n for n, m in enumerate(parsed.mentions) if m.end <= amount.cue_start]
-    if cues and earlier:
-        for target in [t for t in parsed.mentions[earlier[-1]].targets if t.column is None][:1]:
-            features = ("h.before",) + tuple(f"n.hav|{f}" for f in flat)
-            made.append(
-                Option(
-                    "n.hav", HavingCount(amount.op, value, target.table), (f"m{earlier[-1]}", *cues), features
-                )
-            )
-    features = ("h.bare",) + tuple(f"n.hav|{f}" for f in flat)
-    made.append(Option("n.hav", HavingCount(amount.op, value, None), cues, features))
+    made = []
+    for table, uses, shape in _counted_tables(parsed, amount, cues):
+        features = (*shape, *labelled("n.hav", flat))
+        made.append(Option("n.hav", acts.HavingCount(amount.op, value, table), (*uses, *cues), features))
     return made
+
+
+def _counted_tables(
+    parsed: ParsedQuestion, amount: Amount, cues: tuple[str, ...]
+) -> list[tuple[int | None, tuple[str, ...], list[str]]]:
+    """Return the tables whose rows may be counted, with the mentions that name them, and features."""
+    found: list[tuple[int | None, tuple[str, ...], list[str]]] = []
+    for number, rank in near_mentions(parsed, amount.end, 2):
+        found += [(table, (f"m{number}",), shape) for table, shape in _counted(parsed, amount, number, rank)]
+    earlier = [n for n, m in enumerate(parsed.mentions) if m.end <= amount.cue_start][-1:]
+    for number in earlier if cues else ():
+        tables = [t.table for t in parsed.mentions[number].targets if t.column is None]
+        found += [(table, (f"m{number}",), ["h.before"]) for table in tables[:1]]
+    return [*found, (None, (), ["h.bare"])]
+
+
+def _counted(parsed: ParsedQuestion, amount: Amount, number: int, rank: int) -> list[tuple[int, list[str]]]:
+    """Return the tables that a mention may count, with features: those that it names, or that of its column."""
+    mention = parsed.mentions[number]
+    between, best = gap_words(parsed, amount.end, mention.start), mention.best()
+    tables = [t for t in mention.targets if t.column is None][:2]
+    if not tables and rank == 0:
+        return [(best.table, ["h.col", f"h.cgap={between}", f"h.q={best.way}{best.coverage == 1}"])]
+    place = [f"h.rank={rank}", f"h.gap={between}"]
+    return [(t.table, [*place, f"h.q={t.way}{t.coverage == 1}", "h.tab"]) for t in tables]

@@ -6,10 +6,15 @@ Such an answer may be complete, but its first line states the assumption.
 from __future__ import annotations
 
 from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter
+from clew_nl2sql.planner.deciding.decisions import Decision
 from clew_nl2sql.planner.judging.unread import tables_in_use
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import NULL
 from clew_nl2sql.planner.ranking.features import CandidateFeatures
+
+_ASKING_FOR_PART = (
+    "contain", "include", "start", "begin", "end", "like", "substring", "letter", "word", "phrase", "prefix",
+)  # fmt: skip
 
 
 def assumptions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
@@ -21,39 +26,25 @@ def assumptions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
             names = ", ".join(other.name for other in others)
             found.append(f"{entry.name!r} is read as the table of the default schema, not {names}.")
     for decision, option in best.assignment.choices:
-        act = option.act
-        if (
-            decision.kind != "value"
-            or not isinstance(act, Filter | ExcludeRows)
-            or not isinstance(act.value, str)
-        ):
-            continue
-        if act.value == NULL:
-            continue
-        first, last = parsed.tokens[decision.start], parsed.tokens[decision.end - 1]
-        said = parsed.question[first.start : last.end].strip("\"'“”‘’`")
-        like = act.op == "like"
-        value = act.value.strip("%") if like else act.value
-        if said.casefold() == value.casefold() and not (like and not _asks_for_part(parsed, decision.start)):
-            continue
-        column = parsed.schema.columns[act.column].name
-        how = f"{column} contains {value!r}" if like else f"{column} = {value!r}"
-        found.append(f"{said!r} is read as: {how}.")
+        if decision.kind == "value" and isinstance(option.act, Filter | ExcludeRows):
+            found += _respelled(parsed, decision, option.act)
     return list(dict.fromkeys(found))
 
 
+def _respelled(parsed: ParsedQuestion, decision: Decision, act: Filter | ExcludeRows) -> list[str]:
+    """Return a sentence if a value is not what the question says, or only a part of it."""
+    if not isinstance(act.value, str) or act.value == NULL:
+        return []
+    first, last = parsed.tokens[decision.start], parsed.tokens[decision.end - 1]
+    said = parsed.question[first.start : last.end].strip("\"'“”‘’`")
+    column, value, how = parsed.schema.columns[act.column].name, act.value, "="
+    if act.op == "like":
+        value, how = value.strip("%"), "contains"
+    as_said = act.op != "like" or _asks_for_part(parsed, decision.start)
+    if as_said and said.casefold() == value.casefold():
+        return []
+    return [f"{said!r} is read as: {column} {how} {value!r}."]
+
+
 def _asks_for_part(parsed: ParsedQuestion, at: int) -> bool:
-    words = (
-        "contain",
-        "include",
-        "start",
-        "begin",
-        "end",
-        "like",
-        "substring",
-        "letter",
-        "word",
-        "phrase",
-        "prefix",
-    )
-    return any(parsed.word(n).startswith(words) for n in range(max(0, at - 7), at))
+    return any(parsed.word(n).startswith(_ASKING_FOR_PART) for n in range(max(0, at - 7), at))

@@ -17,7 +17,7 @@ import re
 
 from clew_nl2sql.planner.building.joins import multiplies
 from clew_nl2sql.planner.building.render import needed_tables, tree_of
-from clew_nl2sql.planner.linking.schema_index import SchemaIndex
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.query import Condition, Query, SelectItem
 
 _MONTH = re.compile(r"%-\d\d-%")
@@ -26,43 +26,45 @@ _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 
 def makes_sense(query: Query, schema: SchemaIndex) -> bool:
     """Return whether a question could ask for a query."""
+    return not any(is_nonsense(query, schema) for is_nonsense in _NONSENSE)
+
+
+def _adds_up(query: Query, schema: SchemaIndex) -> bool:
     items = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
-    return not (
-        any(_adds_up_keys(item, schema) for item in items)
-        or any(_compares_with_date(condition, schema) for condition in query.where)
-        or any(_is_month_of_any_year(condition) for condition in query.where)
-        or _sorts_single_row(query)
-        or _groups_single_rows(query, schema)
-        or _repeats_question(query)
-        or _counts_beyond_rows(query, schema)
-        or _is_missing_and_known(query)
-    )
+    return any(_adds_up_keys(item, schema) for item in items)
+
+
+def _misreads_dates(query: Query, schema: SchemaIndex) -> bool:
+    return any(_compares_with_date(c, schema) or _is_month_of_any_year(c) for c in query.where)
 
 
 def _adds_up_keys(item: SelectItem, schema: SchemaIndex) -> bool:
     if item.agg not in ("sum", "avg") or item.column is None:
         return False
     column = schema.columns[item.column]
-    return column.is_key or column.is_ref or column.kind == "date"
+    return column.is_id or column.kind == "date"
 
 
 def _compares_with_date(condition: Condition, schema: SchemaIndex) -> bool:
     if condition.item.column is None or condition.item.agg:
         return False
-    column = schema.columns[condition.item.column]
-    texts = [value for value in column.source.values if isinstance(value, str)]
-    holds_dates = column.kind == "date" or (
-        column.kind == "text" and (not texts or any(value[:4].isdigit() for value in texts))
-    )
     given = condition.value if type(condition.value) is tuple else (condition.value,)
-    return not holds_dates and any(isinstance(one, str) and _DATE.match(one) for one in given)
+    dated = any(isinstance(one, str) and _DATE.match(one) for one in given)
+    return dated and not _holds_dates(schema.columns[condition.item.column])
+
+
+def _holds_dates(column: SchemaColumn) -> bool:
+    if column.kind != "text":
+        return column.kind == "date"
+    texts = [value for value in column.source.values if isinstance(value, str)]
+    return not texts or any(value[:4].isdigit() for value in texts)
 
 
 def _is_month_of_any_year(condition: Condition) -> bool:
     return condition.op == "like" and bool(_MONTH.fullmatch(str(condition.value)))
 
 
-def _sorts_single_row(query: Query) -> bool:
+def _sorts_single_row(query: Query, _: SchemaIndex) -> bool:
     return bool(query.order) and not query.group and all(item.agg for item in query.select)
 
 
@@ -72,13 +74,12 @@ def _groups_single_rows(query: Query, schema: SchemaIndex) -> bool:
         return False
     if len(needed_tables(query, schema)) == 1:
         return True
-    counts = any(item.agg == "count" for item, _ in query.order) or any(c.item.agg for c in query.having)
-    tree = tree_of(query, schema) if counts and len(groups) == 1 else None
     key = groups[0].id == schema.tables[groups[0].table].key
-    return key and tree is not None and not multiplies(schema, tree, groups[0].table)
+    tree = tree_of(query, schema) if key and len(groups) == 1 and query.picks_by_count else None
+    return tree is not None and not multiplies(schema, tree, groups[0].table)
 
 
-def _repeats_question(query: Query) -> bool:
+def _repeats_question(query: Query, _: SchemaIndex) -> bool:
     given = {c.item.column for c in query.where if c.op == "=" and isinstance(c.value, str) and not c.either}
     return not query.compound and all(item.column in given and not item.agg for item in query.select)
 
@@ -93,7 +94,7 @@ def _counts_beyond_rows(query: Query, schema: SchemaIndex) -> bool:
     )
 
 
-def _is_missing_and_known(query: Query) -> bool:
+def _is_missing_and_known(query: Query, _: SchemaIndex) -> bool:
     """Return whether a column must be NULL and something else, in one row or in two rows of an intersection."""
     together = [*query.where]
     if query.compound is not None and query.compound[0] == "intersect":
@@ -102,3 +103,9 @@ def _is_missing_and_known(query: Query) -> bool:
     return not any(c.either for c in together) and any(
         c.item in missing and c.op != "is" and not isinstance(c.value, Query) for c in together
     )
+
+
+_NONSENSE = (
+    _adds_up, _misreads_dates, _sorts_single_row, _groups_single_rows, _repeats_question, _counts_beyond_rows,
+    _is_missing_and_known,
+)  # fmt: skip

@@ -77,12 +77,14 @@ def link_comments(tokens: list[Token], taken: set[int], index: CommentIndex) -> 
     at = 0
     while at < len(tokens):
         for end in range(min(at + LONGEST_RUN, len(tokens)), at, -1):
-            run = range(at, end)
-            if any(n in taken or tokens[n].kind != "word" or tokens[n].low in FILLER for n in run):
-                continue
-            targets = index.targets([tokens[n].lemma for n in run])
+            free = all(n not in taken and _has_content(tokens[n]) for n in range(at, end))
+            targets = index.targets([token.lemma for token in tokens[at:end]]) if free else ()
             if targets:
                 found.append(Mention(at, end, targets))
                 break
         at = found[-1].end if found and found[-1].start == at else at + 1
     return found
+
+
+def _has_content(token: Token) -> bool:
+    return token.kind == "word" and token.low not in FILLER

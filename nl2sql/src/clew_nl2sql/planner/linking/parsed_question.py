@@ -39,13 +39,21 @@ _ORDER_BEFORE = word_set(
     "ascending descending alphabetical alphabetic lexicographic lexicographical increasing decreasing in reverse "
     "chronological numerical asc desc"
 )
+_SORTING = word_set("in from as alphabetically lexicographically")
+_ARRANGED = word_set("sorted ordered listed ranked named called grouped")
 _IMPERATIVES = word_set("show list find give return count select report display name order sort state")
+_LISTING = word_set("and , the or their its also a")
 _LISTS = word_set("list show give display find get return print")
 _SKIPPED = word_set("me us all the of our every")
 
 
-def _overlap(one: Mention | ValueMention, other: ValueMention) -> bool:
-    return one.start < other.end and other.start < one.end
+def _overlaps(one: Mention | ValueMention, others: list[ValueMention]) -> bool:
+    return any(one.start < other.end and other.start < one.end for other in others)
+
+
+def _without(mention: Mention, tables: set[int]) -> Mention:
+    targets = tuple(t for t in mention.targets if t.table not in tables)
+    return mention._replace(targets=targets or mention.targets)
 
 
 class QuestionUnit(NamedTuple):
@@ -62,46 +70,57 @@ class ParsedQuestion:
 
     def __init__(self, question: str, catalog: Catalog):
         self.question = question
-        self.schema = schema = prepare(catalog)
+        self.schema = prepare(catalog)
         self.tokens: list[Token] = tokenize(question)
         self.low = [t.low for t in self.tokens]
         self.values: list[ValueMention] = link_values(self.tokens, value_index(catalog))
         self.verbs = self._verbs()
-        self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
-        self.mentions = [part for mention in self.mentions for part in self._entity_and_event(mention)]
-        self.mentions = [self._entity_without_value(mention) for mention in self.mentions]
+        self.mentions = self._linked()
         self._leave_out_views()
         self.values = [v for v in self.values if not self._better_as_schema(v)]
         self._add_predicates()
+        self._add_comments(catalog)
+        self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
+        self.cues: list[Cue] = []
+        self.within_names: dict[int, str] = {}  # "total" of `total_amount`, with its possible meanings
+        self._add_cues()
+        self.units = self._fold()
+        self.unit_at = {at: n for n, unit in enumerate(self.units) for at in range(unit.start, unit.end)}
+        self.table_mentions = self._tables_named()
+        self.named_tables = {table for _, table in self.table_mentions}
+        self.main_table = self._main_table()
+        self.via = self._named_keys()
+
+    def _linked(self) -> list[Mention]:
+        """Return the mentions of tables and columns; what was linked as one piece and is two is split."""
+        found = link_schema(self.tokens, self.schema, self._blocked())
+        parts = [part for mention in found for part in self._entity_and_event(mention)]
+        return [self._entity_without_value(mention) for mention in parts]
+
+    def _add_comments(self, catalog: Catalog) -> None:
+        """Link the remaining words to comments."""
         spans = [(m.start, m.end) for m in self.mentions] + [(v.start, v.end) for v in self.values]
         taken = {at for start, end in spans for at in range(start, end)}
         explained = link_comments(self.tokens, taken, comment_index(catalog))
         self.mentions = sorted(self.mentions + explained, key=lambda m: m.start)
-        self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
+
+    def _add_cues(self) -> None:
+        """Add the cues that are no part of a column's name, and drop the mentions that are part of a cue."""
         found = find_cues(self.tokens)
-        self.cues: list[Cue] = [c for c in found if not self._said_by_column(c)]
-        within = [c for c in found if c.kind == "agg" and c not in self.cues]
-        self.cues = [self._summed(c) for c in self.cues]
-        within += [
-            c for c in self.cues if c.kind == "agg" and any(m.start <= c.start < m.end for m in self.mentions)
-        ]
-        self.within_names = {
-            c.start: c.what for c in within
-        }  # "total" of `total_amount`, with its possible meanings
+        named = [c for c in found if self._said_by_column(c)]
+        self.cues = [self._summed(c) for c in found if c not in named]
+        within = named + [c for c in self.cues if self._mentioned(c.start)]
+        self.within_names = {c.start: c.what for c in within if c.kind == "agg"}
         self.mentions = [m for m in self.mentions if not self._said_by_cue(m)]
         self.cues = [c for c in self.cues if c.kind != "none"]
-        self.units = self._fold()
-        self.unit_at = {
-            at: number for number, unit in enumerate(self.units) for at in range(unit.start, unit.end)
-        }
-        self.table_mentions = self._tables_named()
-        self.main_table = self._main_table()
-        self.via = frozenset(
-            t.column
-            for m in self.mentions
-            for t in m.targets
-            if t.column is not None and schema.columns[t.column].is_ref and t.quality >= 0.5
-        )
+
+    def _mentioned(self, at: int) -> bool:
+        return any(m.start <= at < m.end for m in self.mentions)
+
+    def _named_keys(self) -> frozenset[int]:
+        """Return the references that the question names, so that joins prefer them."""
+        columns = [t.column for m in self.mentions for t in m.targets if t.quality >= 0.5]
+        return frozenset(c for c in columns if c is not None and self.schema.columns[c].is_ref)
 
     @property
     def negates(self) -> bool:
@@ -126,42 +145,37 @@ class ParsedQuestion:
         """Return positions where "ordered" means a purchase and not a sort order: the schema has orders, and
         nothing to sort by follows.
         """
-        tables = [table.words for table in self.schema.tables]
-        if not any("order" in words for words in tables):
+        if not any("order" in table.words for table in self.schema.tables):
             return frozenset()
-        found = set()
-        for at, word in enumerate(self.low):
-            after = self.word(at + 1)
-            if word != "ordered" or after in ("in", "from", "as") or after in _ORDER_BEFORE:
-                continue
-            by = at + 2 + (self.word(at + 2) in ("the", "a", "an", "each", "every"))
-            by_buyer = by < len(self.tokens) and (
-                (self.tokens[by].lemma,) in tables or any(v.start == by for v in self.values)
-            )
-            if after not in ("by", "alphabetically", "lexicographically") or (after == "by" and by_buyer):
-                found.add(at)
-        return frozenset(found)
+        said = [at for at, word in enumerate(self.low) if word == "ordered"]
+        return frozenset(at for at in said if self._is_purchase(self.word(at + 1), at + 2))
+
+    def _is_purchase(self, after: str, by: int) -> bool:
+        """Return whether "ordered" is followed by a buyer, or by nothing that rows are sorted by."""
+        if after != "by":
+            return after not in _SORTING and after not in _ORDER_BEFORE
+        by += self.word(by) in ("the", "a", "an", "each", "every")
+        tables = [table.words for table in self.schema.tables]
+        named = by < len(self.tokens) and (self.tokens[by].lemma,) in tables
+        return named or any(v.start == by for v in self.values)
 
     def _blocked(self) -> frozenset[int]:
-        """Return words with another function: the order of "in ascending order", the verb that starts the
-        question.
-        """
-        blocked = {at for v in self.values if v.quoted for at in range(v.start, v.end)}
-        for at, word in enumerate(self.low):
-            before = self.low[at - 1] if at else ""
-            after = self.low[at + 1] if at + 1 < len(self.low) else ""
-            if word in ("order", "orders") and (before in _ORDER_BEFORE or after == "by"):
-                blocked.add(at)
-            does = word in ("sorted", "ordered", "listed", "ranked", "named", "called", "grouped")
-            if does and after in ("by", "in", "as", "from") and at not in self.verbs:
-                blocked.add(at)
-            if word in _IMPERATIVES and (at == 0 or before in (".", "please", "?")):
-                blocked.add(at)
-            if word == "many" or (word == "different" and before != ""):
-                blocked.add(at)
-            if word in ("first", "last") and not {"name", "names"} & set(self.low[at + 1 : at + 4]):
-                blocked.add(at)  # "the last order" is not about a `last_name`
-        return frozenset(blocked)
+        """Return words with another function: the order of "in ascending order", the verb that starts the question."""
+        quoted = {at for v in self.values if v.quoted for at in range(v.start, v.end)}
+        return frozenset(quoted.union(at for at in range(len(self.low)) if self._has_function(at)))
+
+    def _has_function(self, at: int) -> bool:
+        word, before, after = self.low[at], self.word(at - 1), self.word(at + 1)
+        named = not {"name", "names"}.isdisjoint(self.low[at + 1 : at + 4])
+        return any(
+            (
+                word in ("order", "orders") and (before in _ORDER_BEFORE or after == "by"),
+                word in _ARRANGED and after in ("by", "in", "as", "from") and at not in self.verbs,
+                word in _IMPERATIVES and before in ("", ".", "please", "?"),
+                word == "many" or (word == "different" and at > 0),
+                word in ("first", "last") and not named,  # "the last order" is not about a `last_name`
+            )
+        )
 
     def _entity_and_event(self, mention: Mention) -> list[Mention]:
         """Split "drivers hired", which names the table and `hired_on`: the drivers, and what happened to them."""
@@ -196,39 +210,34 @@ class ParsedQuestion:
 
     def _leave_out_views(self) -> None:
         """Drop views in favour of their tables, unless the question names the view."""
-        views = {table.id for table in self.schema.tables if table.view}
-        if not views:
-            return
-        named = {m.best().table for m in self.mentions if m.best().column is None and m.best().coverage == 1}
-        unnamed = views - named
-        columns = self.schema.columns
-        for at, mention in enumerate(self.mentions):
-            targets = tuple(t for t in mention.targets if t.table not in unnamed)
-            self.mentions[at] = mention._replace(targets=targets or mention.targets)
-        for at, value in enumerate(self.values):
-            holders = tuple(h for h in value.holders if columns[h.column].table not in unnamed)
-            self.values[at] = value._replace(holders=holders or value.holders)
+        bests = [m.best() for m in self.mentions]
+        named = {best.table for best in bests if best.column is None and best.coverage == 1}
+        unnamed = {table.id for table in self.schema.tables if table.view} - named
+        if unnamed:
+            self.mentions = [_without(mention, unnamed) for mention in self.mentions]
+            self.values = [self._held_outside(value, unnamed) for value in self.values]
+
+    def _held_outside(self, value: ValueMention, tables: set[int]) -> ValueMention:
+        holders = tuple(h for h in value.holders if self.schema.columns[h.column].table not in tables)
+        return value._replace(holders=holders or value.holders)
 
     def _better_as_schema(self, value: ValueMention) -> bool:
         """Return whether a lower-case word is exactly the name of a table or column, and so not a value."""
-        if value.quoted:
+        first = self.tokens[value.start]
+        capital = first.is_capital and value.start > 0
+        if value.quoted or (capital and first.text.isupper()):
             return False
-        text = self.tokens[value.start].text
-        capital = text[:1].isupper() and value.start > 0
-        for mention in self.mentions:
-            if mention.start <= value.start and value.end <= mention.end:
-                best = mention.best()
-                if best.way == "exact" and best.coverage == 1 and not (capital and text.isupper()):
-                    return not capital or mention.end - mention.start > value.end - value.start
-        return False
+        exact = [m for m in self.mentions if m.best().is_exact]
+        around = next((m for m in exact if m.start <= value.start and value.end <= m.end), None)
+        return around is not None and (not capital or around.end - around.start > value.end - value.start)
 
     def _add_predicates(self) -> None:
         """Replace mentions of flags, and of columns that must be NULL, by conditions."""
         found = find_predicates(self.tokens, self.schema, self.mentions)
-        inside = [v for v in self.values if v.quoted or not any(_overlap(v, p) for p in found)]
-        found = [p for p in found if not any(_overlap(v, p) for v in inside)]
+        inside = [v for v in self.values if v.quoted or not _overlaps(v, found)]
+        found = [p for p in found if not _overlaps(p, inside)]
         self.values = sorted(inside + found, key=lambda v: v.start)
-        self.mentions = [m for m in self.mentions if not any(_overlap(m, p) for p in found)]
+        self.mentions = [m for m in self.mentions if not _overlaps(m, found)]
 
     def _inside_value(self, at: int) -> bool:
         return any(v.start <= at < v.end and (v.end - v.start > 1 or v.quoted) for v in self.values)
@@ -273,25 +282,25 @@ class ParsedQuestion:
             for c in self.cues
         )
 
-    def _fold(self) -> list[QuestionUnit]:
-        marks: dict[int, tuple[str, int]] = {}
-        for amount in self.amounts:
-            marks[amount.start] = ("NUM", amount.start + 1)
+    def _marks(self) -> dict[int, tuple[str, int]]:
+        """Return the mark of each piece, and its end, by its first position."""
+        marks = {amount.start: ("NUM", amount.start + 1) for amount in self.amounts}
         for mention in self.mentions:
-            column = mention.best().column is not None
-            marks[mention.start] = ("COL" if column else "TAB", mention.end)
+            marks[mention.start] = ("TAB" if mention.best().column is None else "COL", mention.end)
         for value in self.values:
-            if not any(m.start <= value.start < m.end for m in self.mentions):
+            if not self._mentioned(value.start):
                 marks[value.start] = ("VAL", value.end)
+        return marks
+
+    def _fold(self) -> list[QuestionUnit]:
+        marks = self._marks()
         units, at, zone = [], 0, "start"
         while at < len(self.tokens):
             mark, end = marks.get(at, (self.tokens[at].lemma, at + 1))
-            if at not in marks:
-                word = self.tokens[at].low
-                if at not in self.verbs:
-                    zone = _ZONES.get(word, _ZONES.get(mark, zone))
-                if at == 0 and zone == "rel":
-                    zone = "ask"
+            if at not in marks and at not in self.verbs:
+                zone = _ZONES.get(self.low[at], _ZONES.get(mark, zone))
+            if at == 0 and zone == "rel":
+                zone = "ask"
             units.append(QuestionUnit(mark, at, end, zone))
             at = max(end, at + 1)
         return units
@@ -306,6 +315,12 @@ class ParsedQuestion:
             and target.quality >= 0.6
             and target.quality >= mention.best().quality - 0.2
         ]
+
+    @property
+    def touched_tables(self) -> set[int]:
+        """Return the tables of what each mention most likely stands for."""
+        pairs = [(m.best(), t) for m in self.mentions for t in m.targets]
+        return {t.table for best, t in pairs if t.quality >= best.quality - 1e-9}
 
     def _main_table(self) -> int | None:
         scores: dict[int, float] = {}
@@ -351,16 +366,7 @@ class ParsedQuestion:
         at = unit
         while at > 0:
             step = at - 1
-            while step > 0 and self.units[step].mark in (
-                "and",
-                ",",
-                "the",
-                "or",
-                "their",
-                "its",
-                "also",
-                "a",
-            ):
+            while step > 0 and self.units[step].mark in _LISTING:
                 step -= 1
             if step == at - 1 or self.units[step].mark not in ("COL", "TAB"):
                 return at
@@ -374,5 +380,5 @@ def head(parsed: ParsedQuestion) -> Mention | None:
         return None
     said = {at for v in parsed.values for at in range(v.start, v.end)}
     opening = [word for at, word in enumerate(parsed.low[: parsed.mentions[0].start]) if at not in said]
-    is_list = bool(opening) and opening[0] in _LISTS and all(word in _SKIPPED for word in opening[1:])
+    is_list = bool(opening) and opening[0] in _LISTS and _SKIPPED.issuperset(opening[1:])
     return parsed.mentions[0] if is_list or opening in ([], ["which"], ["what"]) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from itertools import chain, product
 from typing import Any
 
 from clew_nl2sql.planner.catalog import Catalog, Column, ForeignKey, Kind, Table
@@ -18,7 +19,8 @@ from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, w
 MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
 GLUE = word_set("of in by to be per the a an and at on for with is or have has had can")
-_AFFIXES = word_set("tbl mst mstr vw dim")  # prefixes and suffixes that some schemas add to every table name
+# Some schemas add prefixes and suffixes to every table name.
+_NOT_TELLING = GLUE | word_set("tbl mst mstr vw dim")
 
 
 class SchemaColumn:
@@ -43,6 +45,11 @@ class SchemaColumn:
         self.identifies = self.is_key  # or many sampled rows, and no two of them have the same value
         self.nulls = False  # whether a sampled row lacks the value
         self.may_lack = False  # or a row that is not in the sample
+
+    @property
+    def is_id(self) -> bool:
+        """Return whether the column is a key, or refers to one."""
+        return self.is_key or self.is_ref
 
 
 class SchemaTable:
@@ -76,34 +83,39 @@ class SchemaIndex:
         having = Counter(table.own_name.lower() for table in catalog.tables)
         for number, table in enumerate(catalog.tables):
             repeated = having[table.own_name.lower()] > 1  # its schema is then a part of what it is called
-            words = _name_words(table.name if repeated else table.own_name, vocabulary)
-            made = SchemaTable(number, table, words)
+            name = table.name if repeated else table.own_name
+            made = SchemaTable(number, table, _name_words(name, vocabulary))
             self.tables.append(made)
-            for at, column in enumerate(table.columns):
-                column_words = _name_words(column.name, vocabulary)
-                core = tuple(w for w in column_words if w not in words) or column_words
-                entry = SchemaColumn(len(self.columns), number, column, column_words, core)
-                rows = table.row_count
-                entry.unique = bool(rows) and column.n_distinct == rows
-                entry.nulls = any(row[at] is None for row in table.rows)
-                all_sampled = rows is not None and rows <= len(table.rows)
-                entry.may_lack = entry.nulls or not (all_sampled or column.primary_key)
-                if len(table.rows) >= MANY and column.kind == "text":
-                    entry.identifies |= len({row[at] for row in table.rows}) == len(table.rows)
+            for at in range(len(table.columns)):
+                entry = _column(len(self.columns), made, table, at, vocabulary)
                 made.columns.append(entry.id)
                 self.columns.append(entry)
         self._by_name = {(self.tables[c.table].name.lower(), c.name.lower()): c.id for c in self.columns}
         self.edges = self._edges(catalog.foreign_keys)
-        for reference in (c for c in self.columns if c.is_ref):
-            reference.core = (
-                reference.words
-            )  # `customer_id` in a table of customer cards is more than the table's id
-        self.ends = frozenset(end for edge in self.edges for end in edge)
+        for column in self.columns:
+            if column.is_ref:  # `customer_id` in a table of customer cards is more than the table's id
+                column.core = column.words
+        self.ends = frozenset(chain.from_iterable(self.edges))
         self.trees: dict[object, Any] = {}  # join trees, cached by joins.py
         for table_entry in self.tables:
             self._choose_key(table_entry)
         for table_entry in self.tables:
             self._choose_display(table_entry)
+
+    def full_name(self, table: int) -> tuple[int, int] | None:
+        """Return the first and the last name of a table of people."""
+        columns = {self.columns[c].core: c for c in self.tables[table].columns}
+        first, last = columns.get(("first", "name")), columns.get(("last", "name"))
+        return (first, last) if first is not None and last is not None else None
+
+    def refers(self, column: int, table: int) -> bool:
+        """Return whether a column is a reference to a table."""
+        return any(a == column and self.columns[b].table == table for a, b in self.edges)
+
+    def repeats(self, column: SchemaColumn, times: int) -> bool:
+        """Return whether a column has its values many times, on average."""
+        rows, different = self.tables[column.table].rows, column.source.n_distinct
+        return bool(rows and different and different * times <= rows)
 
     def namesakes(self, table: int) -> list[SchemaTable]:
         """Return the tables with the same name in other schemas."""
@@ -132,28 +144,17 @@ class SchemaIndex:
         customers.
         """
         joined = {frozenset((self.columns[a].table, self.columns[b].table)) for a, b in edges}
-        declared = {t for pair in joined for t in pair}
+        declared = set().union(*joined)
         found = []
-        for target in self.columns:
-            for source in self.columns:
-                pair = frozenset((source.table, target.table))
-                if len(pair) < 2 or pair in joined:
-                    continue
-                if self._says_table_and_key(source, target):
-                    if (target.unique or target.is_key) and _drawn_from(source, target):
-                        source.is_ref = True
-                        found.append((source.id, target.id))
-                    continue
-                if source.name.lower() != target.name.lower():
-                    continue
-                strict = bool(pair & declared)
-                if len(parts(target.name)) < 2 and ("id" in target.words or strict):
-                    continue  # every table may name its own key `id`
-                if strict and not ("id" in target.words or "code" in target.words):
-                    continue
-                if (target.unique or target.is_key) and _drawn_from(source, target):
-                    source.is_ref = True
-                    found.append((source.id, target.id))
+        for target, source in product(self.columns, self.columns):
+            pair = frozenset((source.table, target.table))
+            if len(pair) < 2 or pair in joined or not (target.unique or target.is_key):
+                continue
+            strict = not declared.isdisjoint(pair)
+            named = self._says_table_and_key(source, target) or _same_key(source, target, strict)
+            if named and _drawn_from(source, target):
+                source.is_ref = True
+                found.append((source.id, target.id))
         return found
 
     def _says_table_and_key(self, source: SchemaColumn, target: SchemaColumn) -> bool:
@@ -162,21 +163,20 @@ class SchemaIndex:
         return plain and source.words == (*self.tables[target.table].words, *target.words)
 
     def _choose_key(self, table: SchemaTable) -> None:
-        keys = [c for c in table.columns if self.columns[c].is_key]
-        if keys:
-            table.key = (
-                keys[0] if len(keys) == 1 else next((c for c in keys if not self.columns[c].is_ref), keys[0])
-            )
-            return
-        referred = [target for _, target in self.edges if target in table.columns]
-        named = [c for c in table.columns if "id" in self.columns[c].words and not self.columns[c].is_ref]
-        unique = [c for c in table.columns if self.columns[c].unique]
-        table.key = next(iter(referred + named + unique + table.columns), None)
+        own = [self.columns[c] for c in table.columns]
+        keys = [c for c in own if c.is_key]
+        table.key = next((c.id for c in keys if not c.is_ref), keys[0].id) if keys else self._likely_key(own)
+
+    def _likely_key(self, own: list[SchemaColumn]) -> int | None:
+        """Return the first column that a key refers to, is called an id, or differs in every row."""
+        numbers = [c.id for c in own]
+        referred = [target for _, target in self.edges if target in numbers]
+        named = [c.id for c in own if "id" in c.words and not c.is_ref]
+        unique = [c.id for c in own if c.unique]
+        return next(iter(referred + named + unique + numbers), None)
 
     def _choose_display(self, table: SchemaTable) -> None:
-        """Choose the column that identifies a row for people: its name or title, else the first text, else
-        the key.
-        """
+        """Choose the column that identifies a row for people: its name or title, else the first text, else the key."""
 
         def rank(column: SchemaColumn) -> tuple[int, int]:
             text = column.kind == "text"
@@ -195,19 +195,32 @@ class SchemaIndex:
             best = ranked[0]
             table.display = best.id if -rank(best)[0] >= 2 or table.key is None else table.key
 
-    def same_class(self) -> dict[int, int]:
-        """Map columns that are joined by keys to one representative, the smallest of them."""
-        leader = {c.id: c.id for c in self.columns}
 
-        def find(item: int) -> int:
-            while leader[item] != item:
-                item = leader[item]
-            return item
+def _column(
+    number: int, table: SchemaTable, source: Table, at: int, vocabulary: frozenset[str]
+) -> SchemaColumn:
+    """Return the column at a position of a table, with what the sampled rows say about it."""
+    column, sampled, rows = source.columns[at], [row[at] for row in source.rows], source.row_count
+    words = _name_words(column.name, vocabulary)
+    core = tuple(w for w in words if w not in table.words) or words
+    entry = SchemaColumn(number, table.id, column, words, core)
+    entry.unique = bool(rows) and column.n_distinct == rows
+    entry.nulls = None in sampled
+    all_sampled = rows is not None and rows <= len(sampled)
+    entry.may_lack = entry.nulls or not (all_sampled or column.primary_key)
+    if len(sampled) >= MANY and column.kind == "text":
+        entry.identifies |= len(set(sampled)) == len(sampled)
+    return entry
 
-        for source, target in self.edges:
-            first, second = find(source), find(target)
-            leader[max(first, second)] = min(first, second)
-        return {c.id: find(c.id) for c in self.columns}
+
+def _same_key(source: SchemaColumn, target: SchemaColumn, strict: bool) -> bool:
+    """Return whether a column has the name of a key; `strict` if other keys of one of the tables are declared."""
+    is_id = "id" in target.words
+    if source.name.lower() != target.name.lower():
+        return False
+    if len(parts(target.name)) < 2 and (is_id or strict):
+        return False  # every table may name its own key `id`
+    return not strict or is_id or "code" in target.words
 
 
 def _drawn_from(source: SchemaColumn, target: SchemaColumn) -> bool:
@@ -231,20 +244,20 @@ def _vocabulary(catalog: Catalog) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def _name_words(name: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
-    words: list[str] = []
-    whole = name.lower()
-    if whole in ABBREVIATIONS:
-        return ABBREVIATIONS[whole]
-    for part in parts(name):
-        if part in ABBREVIATIONS:
-            words.extend(ABBREVIATIONS[part])
-            continue
-        if part not in vocabulary and (part[1:] in vocabulary or part[1:] in ABBREVIATIONS):
-            part = part[1:]  # the table's initial before the column's name: `pno`, `dnumber`
-        for piece in split_joined(part, vocabulary):
-            words.extend(ABBREVIATIONS.get(piece, (lemma(piece),)))
-    longer = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in GLUE and w not in _AFFIXES]
-    return tuple(longer or words or [name.lower()])
+    if name.lower() in ABBREVIATIONS:
+        return ABBREVIATIONS[name.lower()]
+    words = [word for part in parts(name) for word in _part_words(part, vocabulary)]
+    telling = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in _NOT_TELLING]
+    return tuple(telling or words or [name.lower()])
+
+
+def _part_words(part: str, vocabulary: frozenset[str]) -> list[str]:
+    if part in ABBREVIATIONS:
+        return list(ABBREVIATIONS[part])
+    if part not in vocabulary and (part[1:] in vocabulary or part[1:] in ABBREVIATIONS):
+        part = part[1:]  # the table's initial before the column's name: `pno`, `dnumber`
+    pieces = split_joined(part, vocabulary)
+    return [word for piece in pieces for word in ABBREVIATIONS.get(piece, (lemma(piece),))]
 
 
 prepare = CatalogCache(SchemaIndex)  # cached for the next question

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew_nl2sql.planner.linking.schema_index import SchemaIndex
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex, SchemaTable
 from clew_nl2sql.planner.words.lexicon import STOP, word_set
 from clew_nl2sql.planner.words.similarity import EXACT, alike
 from clew_nl2sql.planner.words.tokens import Token
@@ -31,6 +31,11 @@ class Target(NamedTuple):
     way: str  # the weakest kind of match of a word
     with_table: bool  # the run also names the table
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether the whole name occurs, letter by letter."""
+        return self.way == "exact" and self.coverage == 1
+
 
 class Mention(NamedTuple):
     """Words `start` to `end` (exclusive) of the question, and what they may stand for, best first."""
@@ -41,6 +46,10 @@ class Mention(NamedTuple):
 
     def best(self) -> Target:
         return self.targets[0]
+
+    def near(self, margin: float) -> list[Target]:
+        """Return the targets that are almost as good as the best."""
+        return [target for target in self.targets if target.quality >= self.best().quality - margin]
 
 
 _WAYS = {"exact": 0, "stem": 1, "synonym": 2, "prefix": 3, "fuzzy": 4}
@@ -66,76 +75,100 @@ def link_schema(
     return _choose(len(tokens), spans, tokens)
 
 
-class _Hits(dict[str, tuple[float, str]]):
-    """Schema words that are similar to one token."""
+Hits = dict[str, tuple[float, str]]  # schema words that are similar to one token
+Cover = tuple[
+    float, float, str, bool
+]  # similarity, share of the core, weakest match, whether it names the table
 
 
-def _word_hits(tokens: list[Token], schema: SchemaIndex, blocked: frozenset[int]) -> list[_Hits]:
+def _word_hits(tokens: list[Token], schema: SchemaIndex, blocked: frozenset[int]) -> list[Hits]:
     words = {w for t in schema.tables for w in t.words} | {w for c in schema.columns for w in c.words}
     ordered = sorted(words)
-    acronyms = {"".join(w[0] for w in c.words) for c in schema.columns if len(c.words) > 1}
-    acronyms -= STOP
-    result = []
-    for at, token in enumerate(tokens):
-        hits = _Hits()
-        initials = token.low in acronyms
-        if initials and token.kind == "word" and at not in blocked:
-            hits[token.low] = (0.8, "prefix")
-        if token.kind == "word" and at not in blocked and (token.low not in STOP or token.low in words):
-            for word in ordered:
-                found = alike(token.low, word)
-                if found and (token.low not in STOP or found[1] == EXACT):
-                    hits[word] = found
-        result.append(hits)
-    return result
+    acronyms = {_initials(c) for c in schema.columns if len(c.words) > 1} - STOP
+    return [
+        _hits(token.low, ordered, acronyms) if token.kind == "word" and at not in blocked else {}
+        for at, token in enumerate(tokens)
+    ]
+
+
+def _hits(said: str, words: list[str], acronyms: set[str]) -> Hits:
+    hits: Hits = {said: (0.8, "prefix")} if said in acronyms else {}
+    is_stop = said in STOP
+    for word in words if not is_stop or said in words else ():
+        found = alike(said, word)
+        if found and (not is_stop or found[1] == EXACT):
+            hits[word] = found
+    return hits
+
+
+def _initials(column: SchemaColumn) -> str:
+    return "".join(word[0] for word in column.words)
+
+
+class _Run(NamedTuple):
+    """Words that may name an element: the positions of those with hits, and what kind of a run it is."""
+
+    places: list[int]
+    hits: list[Hits]
+    word: str  # if it is only one
+    glued: bool  # "name of the customer" is two mentions, "number of pages" one
+    counted: bool  # "number of"
+
+
+def _run(start: int, end: int, tokens: list[Token], hits: list[Hits]) -> _Run | None:
+    places = [at for at in range(start, end) if hits[at]]
+    if len(places) == 1 and not STOP.isdisjoint((tokens[start].low, tokens[end - 1].low)):
+        return None
+    glued = len(places) != end - start
+    counted = glued and any(tokens[at].lemma == "number" and tokens[at + 1].low == "of" for at in places[:-1])
+    return _Run(places, hits, tokens[start].low if len(places) == 1 else "", glued, counted)
 
 
 def _targets(
-    start: int, end: int, tokens: list[Token], schema: SchemaIndex, hits: list[_Hits]
+    start: int, end: int, tokens: list[Token], schema: SchemaIndex, hits: list[Hits]
 ) -> tuple[Target, ...]:
-    run = [at for at in range(start, end) if hits[at]]
-    if any(tokens[at].low in STOP for at in (start, end - 1)) and len(run) == 1:
+    run = _run(start, end, tokens, hits)
+    if run is None:
         return ()
-    found = []
-    glued = len(run) != end - start  # "name of the customer" is two mentions, "number of pages" one
-    counted = glued and any(tokens[at].lemma == "number" and tokens[at + 1].low == "of" for at in run[:-1])
-    for table in schema.tables:
-        named = _cover(run, hits, table.words, ())
-        if named:
-            quality, coverage, way, _ = named
-            found.append(Target(table.id, None, quality * (0.4 + 0.6 * coverage), coverage, way, True))
-        for number in table.columns:
-            column = schema.columns[number]
-            named = None
-            if not (counted and column.words[0] != "number"):
-                named = _cover(run, hits, column.core, column.words if glued else column.words + table.words)
-            if (
-                not named
-                and len(run) == 1
-                and "".join(w[0] for w in column.words) == tokens[start].low
-                and len(column.words) > 1
-            ):
-                named = (0.8, 1.0, "prefix", False)
-            if named:
-                quality, coverage, way, extra = named
-                own = sum(any(w in hits[at] for w in column.words) for at in run) / len(run)
-                said = (
-                    sum(any(w in hits[at] for at in run) for w in table.words) / len(table.words)
-                    if extra
-                    else 1.0
-                )
-                value = quality * (0.4 + 0.4 * coverage + 0.1 * own + 0.1 * said)
-                found.append(Target(table.id, number, value, coverage, way, extra))
+    targets = [_table_target(run, table) for table in schema.tables]
+    targets += [_column_target(run, schema.tables[column.table], column) for column in schema.columns]
+    found = [target for target in targets if target is not None]
     found.sort(key=lambda t: (-t.quality, t.column is not None, t.table, t.column or 0))
-    if not found:
-        return ()
-    best = found[0].quality
-    return tuple(t for t in found if t.quality >= 0.55 * best)[:KEPT_TARGETS]
+    return tuple(t for t in found if t.quality >= 0.55 * found[0].quality)[:KEPT_TARGETS]
+
+
+def _table_target(run: _Run, table: SchemaTable) -> Target | None:
+    named = _cover(run.places, run.hits, table.words, ())
+    if not named:
+        return None
+    quality, coverage, way, _ = named
+    return Target(table.id, None, quality * (0.4 + 0.6 * coverage), coverage, way, True)
+
+
+def _column_target(run: _Run, table: SchemaTable, column: SchemaColumn) -> Target | None:
+    named: Cover | None = None
+    if not run.counted or column.words[0] == "number":
+        around = column.words if run.glued else column.words + table.words
+        named = _cover(run.places, run.hits, column.core, around)
+    if not named and len(column.words) > 1 and _initials(column) == run.word:
+        named = (0.8, 1.0, "prefix", False)
+    if not named:
+        return None
+    quality, coverage, way, extra = named
+    own = sum(not run.hits[at].keys().isdisjoint(column.words) for at in run.places) / len(run.places)
+    said = _said(run, table.words) if extra else 1.0
+    value = quality * (0.4 + 0.4 * coverage + 0.1 * own + 0.1 * said)
+    return Target(table.id, column.id, value, coverage, way, extra)
+
+
+def _said(run: _Run, words: tuple[str, ...]) -> float:
+    """Return the share of a name that a run contains."""
+    return sum(any(word in run.hits[at] for at in run.places) for word in words) / len(words)
 
 
 def _cover(
-    run: list[int], hits: list[_Hits], core: tuple[str, ...], table_words: tuple[str, ...]
-) -> tuple[float, float, str, bool] | None:
+    run: list[int], hits: list[Hits], core: tuple[str, ...], table_words: tuple[str, ...]
+) -> Cover | None:
     """Rate how well a run names an element: mean similarity, share of the core, weakest match, whether it
     names the table.
     """

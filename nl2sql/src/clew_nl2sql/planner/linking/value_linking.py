@@ -38,6 +38,9 @@ class ValueMatch(NamedTuple):
     way: str  # exact, lemma, stem, alias, part
 
 
+ValuePair = tuple[int, Value, int, Value]  # two columns of one row that together hold a value
+
+
 class ValueMention(NamedTuple):
     """Tokens `start` to `end` (exclusive), and the columns that hold them."""
 
@@ -46,9 +49,7 @@ class ValueMention(NamedTuple):
     text: str
     quoted: bool
     holders: tuple[ValueMatch, ...]
-    pairs: tuple[
-        tuple[int, Value, int, Value], ...
-    ] = ()  # two columns of one row that together hold the value
+    pairs: tuple[ValuePair, ...] = ()
 
 
 class ValueIndex:
@@ -66,15 +67,17 @@ class ValueIndex:
         self.codes = {c.id: c.source.values for c in schema.columns if c.kind == "text"}
         for column in schema.columns:
             for value in column.source.values:
-                text = plain(str(value))
-                if not text:
-                    continue
-                self.plain.setdefault(text, []).append((column.id, value))
-                if isinstance(value, str):
-                    self.lemmas.setdefault(_lemmas(text), []).append((column.id, value))
-                    self.texts.append((column.id, value, text))
-                    if " " not in text and len(text) >= 4:
-                        self.stems.setdefault(stem(text), []).append((column.id, value))
+                self._add(column.id, value, plain(str(value)))
+
+    def _add(self, column: int, value: Value, text: str) -> None:
+        if not text:
+            return
+        self.plain.setdefault(text, []).append((column, value))
+        if isinstance(value, str):
+            self.lemmas.setdefault(_lemmas(text), []).append((column, value))
+            self.texts.append((column, value, text))
+            if " " not in text and len(text) >= 4:
+                self.stems.setdefault(stem(text), []).append((column, value))
 
 
 def _index(catalog: Catalog) -> ValueIndex:
@@ -97,25 +100,33 @@ def _lemmas(text: str) -> str:
 
 def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
     """Return mentions of values in order of position; where they overlap, the longest is used."""
-    found: list[ValueMention] = []
-    for at, token in enumerate(tokens):
-        spelled = token.kind in ("word", "number") and _is_spelled(tokens, at)
-        if token.kind == "quoted" or (spelled and (token.low not in STOP or len(token.low) == 1)):
-            found.append(_quoted(at, token, index))
-    for length in range(LONGEST_PHRASE, 0, -1):
-        for start in range(len(tokens) - length + 1):
-            end = start + length
-            if any(m.start < end and start < m.end for m in found):
-                continue
-            mention = _phrase(start, end, tokens, index)
-            if mention:
+    found = [_quoted(at, token, index) for at, token in enumerate(tokens) if _is_verbatim(tokens, at)]
+    spans = [(start, start + n) for n in range(LONGEST_PHRASE, 0, -1) for start in range(len(tokens) - n + 1)]
+    for find in (_phrase, _inflected):
+        for start, end in spans:
+            if not _is_taken(found, start, end) and (mention := find(start, end, tokens, index)):
                 found.append(mention)
-    for start, token in enumerate(tokens):
-        if not any(m.start <= start < m.end for m in found) and _is_plain(token):
-            holders = [ValueMatch(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
-            if holders and token.low not in FILLER:
-                found.append(ValueMention(start, start + 1, token.text, False, _kept(holders)))
     return _listed(sorted(found, key=lambda m: (m.start, m.end)), tokens)
+
+
+def _inflected(start: int, end: int, tokens: list[Token], index: ValueIndex) -> ValueMention | None:
+    """Return another form of a value of one word: "lamps"."""
+    token = tokens[start]
+    if end - start > 1 or not _is_plain(token):
+        return None
+    holders = [ValueMatch(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
+    return ValueMention(start, end, token.text, False, _kept(holders)) if holders else None
+
+
+def _is_taken(found: list[ValueMention], start: int, end: int) -> bool:
+    return any(m.start < end and start < m.end for m in found)
+
+
+def _is_verbatim(tokens: list[Token], at: int) -> bool:
+    token = tokens[at]
+    if token.kind not in ("word", "number"):
+        return token.kind == "quoted"
+    return (token.low not in STOP or len(token.low) == 1) and _is_spelled(tokens, at)
 
 
 def _is_spelled(tokens: list[Token], at: int) -> bool:
@@ -157,29 +168,45 @@ def _joined(mentions: list[ValueMention]) -> ValueMention:
 
 def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> ValueMention | None:
     run = tokens[start:end]
-    if any(t.kind in ("quoted", "date") for t in run) or run[0].kind == "punct" or run[-1].kind == "punct":
+    said = " ".join(t.text for t in run)
+    text = plain(said)
+    if not text or not _may_be_value(start, run):
         return None
-    if len(run) == 1 and (run[0].kind == "number" or (run[0].low in STOP and not _shouted(start, run[0]))):
-        return None
-    text = plain(" ".join(t.text for t in run))
-    if not text or (len(run) == 1 and run[0].low in FILLER and not (start and run[0].text[:1].isupper())):
-        return None
-    capital = start > 0 and any(t.text[:1].isupper() for t in run)
-    holders = _exact(text, index, lemmas=not capital)
-    if not holders and len(run) <= 4:
-        holders = _aliases(text, index)
-    if not holders and len(run) == 1 and run[0].text[:1].isupper():
-        holders = _people_of(text, index)
-    capitals = 2 <= len(run) <= 4 and all(t.text[:1].isupper() for t in run)
-    if not holders and capitals and (pairs := _pairs(text, index)):
-        return ValueMention(start, end, " ".join(t.text for t in run), False, (), tuple(pairs))
-    if not holders and len(run) == 1 and text in MONTHS and run[0].text[:1].isupper():
-        holders = _in_dates(MONTHS[text], index)
-    if not holders and start > 0 and len(run) == 1 and run[0].text[:1].isupper() and len(text) >= 4:
-        holders = _parts(text, index)
-    if not holders:
-        return None
-    return ValueMention(start, end, " ".join(t.text for t in run), False, _kept(holders))
+    capital = start > 0 and any(t.is_capital for t in run)
+    holders = _exact(text, index, lemmas=not capital) or _renamed(start, run, text, index)
+    pairs = [] if holders else _people(run, text, index)
+    return ValueMention(start, end, said, False, _kept(holders), tuple(pairs)) if holders or pairs else None
+
+
+def _renamed(start: int, run: list[Token], text: str, index: ValueIndex) -> list[ValueMatch]:
+    """Return the columns that a few words refer to by another name."""
+    if len(run) > 4:
+        return []
+    return _aliases(text, index) or (_named(start, run[0], text, index) if len(run) == 1 else [])
+
+
+def _people(run: list[Token], text: str, index: ValueIndex) -> list[ValuePair]:
+    """Return the columns of a full name: some capitalized words."""
+    return _pairs(text, index) if 2 <= len(run) <= 4 and all(t.is_capital for t in run) else []
+
+
+def _may_be_value(start: int, run: list[Token]) -> bool:
+    """Return whether words can be a value: not punctuation, a date or a number, nor a word of the grammar alone."""
+    if any(t.kind in ("quoted", "date") for t in run) or "punct" in (run[0].kind, run[-1].kind):
+        return False
+    if len(run) > 1:
+        return True
+    if run[0].kind == "number" or (run[0].low in STOP and not _shouted(start, run[0])):
+        return False
+    return run[0].low not in FILLER or (start > 0 and run[0].is_capital)
+
+
+def _named(start: int, token: Token, text: str, index: ValueIndex) -> list[ValueMatch]:
+    """Return the columns that a capitalized word may refer to: by people, by month, or as a part of a value."""
+    if not token.is_capital:
+        return []
+    found = _people_of(text, index) or (_in_dates(MONTHS[text], index) if text in MONTHS else [])
+    return found or (_parts(text, index) if start > 0 and len(text) >= 4 else [])
 
 
 def _people_of(text: str, index: ValueIndex) -> list[ValueMatch]:
@@ -196,11 +223,10 @@ def _in_dates(month: int, index: ValueIndex) -> list[ValueMatch]:
     short = next(name for name, number in MONTHS.items() if number == month and len(name) == 3)
     found: dict[int, str] = {}
     for column, value, text in index.texts:
-        if column not in found:
-            if _ISO.match(value):
-                found[column] = f"-{month:02d}-"
-            elif any(ch.isdigit() for ch in text) and any(w[:3] == short for w in text.split()):
-                found[column] = short
+        if _ISO.match(value):
+            found.setdefault(column, f"-{month:02d}-")
+        elif any(map(str.isdigit, text)) and any(w[:3] == short for w in text.split()):
+            found.setdefault(column, short)
     return [ValueMatch(column, part, "part") for column, part in sorted(found.items())]
 
 
@@ -218,10 +244,10 @@ def _quoted(at: int, token: Token, index: ValueIndex) -> ValueMention:
     return ValueMention(at, at + 1, token.text, True, _kept(holders), tuple(pairs))
 
 
-def _pairs(text: str, index: ValueIndex) -> list[tuple[int, Value, int, Value]]:
+def _pairs(text: str, index: ValueIndex) -> list[ValuePair]:
     """Return pairs of columns of one table that hold the first and last part of a full name."""
     words = text.split()
-    found: list[tuple[int, Value, int, Value]] = []
+    found: list[ValuePair] = []
     for cut in range(1, len(words)):
         for one, left in index.plain.get(" ".join(words[:cut]), ()):
             for two, right in index.plain.get(" ".join(words[cut:]), ()):
@@ -238,7 +264,9 @@ def _kept(holders: list[ValueMatch]) -> tuple[ValueMatch, ...]:
 
 
 def _is_plain(token: Token) -> bool:
-    return token.kind == "word" and len(token.low) >= 5 and token.text[:1].islower()
+    return (
+        token.kind == "word" and len(token.low) >= 5 and token.text[:1].islower() and token.low not in FILLER
+    )
 
 
 def _alike(text: str, index: ValueIndex) -> list[ValueMatch]:

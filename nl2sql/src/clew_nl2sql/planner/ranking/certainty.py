@@ -39,11 +39,15 @@ def of_candidate(parsed: ParsedQuestion, best: CandidateFeatures) -> Facts:
         (f"length={band(len(parsed.tokens), (7, 10, 14, 18, 24))}", 1.0),
     ]
     found.extend((f"e:{name}", 1.0) for name in shape(best.query) if not name.startswith("n:"))
-    denials = set(parsed.denials)
-    words = [w for at, w in enumerate(parsed.low) if w not in NEGATIONS or at in denials]
-    found.extend(expectation_facts(words, abilities(best.query)))
+    found.extend(expectation_facts(_said(parsed), abilities(best.query)))
     found.extend((f"e:{name}", 1.0) for name in named if name.startswith(_TELLING))
     return found
+
+
+def _said(parsed: ParsedQuestion) -> list[str]:
+    """Return the words of the question; a negation that only reverses a comparison is none."""
+    denials = set(parsed.denials)
+    return [word for at, word in enumerate(parsed.low) if word not in NEGATIONS or at in denials]
 
 
 def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:

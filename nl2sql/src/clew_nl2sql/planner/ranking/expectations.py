@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clew_nl2sql.planner.deciding.decisions import chosen
 from clew_nl2sql.planner.query import Query, Scalar
 from clew_nl2sql.planner.words.lexicon import word_set
 
@@ -39,24 +40,23 @@ _EXPECTATIONS = (
 
 def abilities(query: Query) -> frozenset[str]:
     """Return what a query does, as a few names."""
-    found = {
-        "negation": any(c.op in ("!=", "not in", "is") for c in query.where) or _sets(query, "except"),
-        "group": bool(query.group),
-        "either": any(c.either for c in query.where) or _sets(query, "union", "intersect"),
-        "several": len(query.select) > 1 or len(query.where) > 1,
-        "order": bool(query.order),
-        "aggregate": any(i.agg for i in query.select),
-        "compared": any(c.op in (">", "<", ">=", "<=", "between") for c in query.where + query.having),
-        "having": bool(query.having),
-        "distinct": query.distinct or any(i.distinct for i in query.select),
-        "nested": any(isinstance(c.value, Query | Scalar) for c in query.where),
-        "join": bool(query.tables) or bool(query.where),
-    }
-    return frozenset(name for name, does in found.items() if does)
-
-
-def _sets(query: Query, *names: str) -> bool:
-    return query.compound is not None and query.compound[0] in names
+    ops = {c.op for c in query.where}
+    compared = ops.union(c.op for c in query.having)
+    sets = query.compound[0] if query.compound else ""
+    does = (
+        (not {sets, *ops}.isdisjoint(("except", "!=", "not in", "is")), "negation"),
+        (bool(query.group), "group"),
+        (sets in ("union", "intersect") or any(c.either for c in query.where), "either"),
+        (max(len(query.select), len(query.where)) > 1, "several"),
+        (bool(query.order), "order"),
+        (query.aggregates, "aggregate"),
+        (not compared.isdisjoint((">", "<", ">=", "<=", "between")), "compared"),
+        (bool(query.having), "having"),
+        (query.distinct or any(i.distinct for i in query.select), "distinct"),
+        (any(isinstance(c.value, Query | Scalar) for c in query.where), "nested"),
+        (bool(query.tables or query.where), "join"),
+    )
+    return frozenset(chosen(does))
 
 
 def expectation_facts(words: Sequence[str], does: frozenset[str]) -> list[tuple[str, float]]:

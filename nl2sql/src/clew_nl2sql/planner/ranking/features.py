@@ -6,7 +6,7 @@ together with the words of the question, how its tables are joined, and the choi
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, combinations, pairwise
 from typing import NamedTuple
 
 from clew_nl2sql.planner.building.assembly import Draft
@@ -14,14 +14,16 @@ from clew_nl2sql.planner.building.dry_run import DryRunResult
 from clew_nl2sql.planner.building.render import needed_tables, tree_of
 from clew_nl2sql.planner.deciding.acts import ColumnAct, Ignore, TableAct
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
-from clew_nl2sql.planner.deciding.decisions import Decision
+from clew_nl2sql.planner.deciding.decisions import Decision, chosen
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.linking.schema_index import SchemaIndex
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, columns_of
-from clew_nl2sql.planner.words.lexicon import FILLER
+from clew_nl2sql.planner.words.lexicon import FILLER, word_set
 
 Sparse = list[tuple[str, float]]
 
+_DIFFERENT = word_set("different distinct unique")
+_VERBS = word_set("is are was were has have does do")
 _LIKE_ONE = {"in": "=", "not in": "!="}  # a list of values has the features of a single value
 
 
@@ -40,22 +42,19 @@ def band(value: float, limits: tuple[float, ...]) -> int:
 
 def shape(query: Query) -> list[str]:
     """Return the structure of the query as a few names."""
-    items = [i.agg or ("*" if i.column is None else "c") for i in query.select]
-    found = ["sel:" + "+".join(sorted(set(items))), f"n:{min(len(items), 4)}"]
-    if query.where:
-        found.append(f"where:{min(len(query.where), 3)}")
-    for condition in query.where:
-        found.extend(_condition_shape(condition))
-    if query.group:
-        found.append("group")
-    found.extend(f"having:{c.op}" for c in query.having)
-    for item, desc in query.order:
-        found.append(f"order:{item.agg or 'c'}{'-' if desc else '+'}{'L' if query.limit else ''}")
-    if query.distinct:
-        found.append("distinct")
-    if query.compound:
-        found.append(query.compound[0])
-    return found
+    items = [item.agg or ("*" if item.column is None else "c") for item in query.select]
+    ranked = "L" if query.limit else ""
+    return [
+        "sel:" + "+".join(sorted(set(items))),
+        f"n:{min(len(items), 4)}",
+        *chosen([(bool(query.where), f"where:{min(len(query.where), 3)}")]),
+        *chain.from_iterable(map(_condition_shape, query.where)),
+        *chosen([(bool(query.group), "group")]),
+        *(f"having:{c.op}" for c in query.having),
+        *(f"order:{item.agg or 'c'}{'-' if desc else '+'}{ranked}" for item, desc in query.order),
+        *chosen([(query.distinct, "distinct")]),
+        *(query.compound[:1] if query.compound else ()),
+    ]
 
 
 def _condition_shape(condition: Condition) -> list[str]:
@@ -71,13 +70,15 @@ def _condition_shape(condition: Condition) -> list[str]:
 
 def counts_single_rows(query: Query, schema: SchemaIndex) -> bool:
     """Return whether a query ranks or filters rows of one table by their own count, which is always one."""
-    counts = any(item.agg == "count" for item, _ in query.order) or any(c.item.agg for c in query.having)
-    if not counts or len(query.group) != 1 or len(needed_tables(query, schema)) > 1:
+    if not query.picks_by_count or len(query.group) != 1 or len(needed_tables(query, schema)) > 1:
         return False
     column = schema.columns[query.group[0]]
+    return column.unique and (column.kind == "number" or _is_row_name(column, schema))
+
+
+def _is_row_name(column: SchemaColumn, schema: SchemaIndex) -> bool:
     table = schema.tables[column.table]
-    named = column.id == table.display and column.core[-1] in ("name", "title")
-    return column.unique and (column.id == table.key or named or column.kind == "number")
+    return column.id == table.key or (column.id == table.display and column.core[-1] in ("name", "title"))
 
 
 class FeatureExtractor:
@@ -89,14 +90,11 @@ class FeatureExtractor:
         self._words = context_words(parsed)
         self._crossed: dict[str, Sparse] = {}
         self._assigned: dict[int, Sparse] = {}
-        low = parsed.low
-        self._different = "diff" if any(w in ("different", "distinct", "unique") for w in low) else "-"
-        self._named = {t for _, t in parsed.table_mentions}
-        good = [(m.best(), t) for m in parsed.mentions for t in m.targets]
-        self._touched = {t.table for best, t in good if t.quality >= best.quality - 1e-9}
-        bests = [m.best() for m in parsed.mentions]
-        self._strong = {b.table for b in bests if b.column is None and b.quality > 0.95}
-        self._likely = {b.table for b in bests if b.column is None and b.quality >= 0.6}
+        self._different = "-" if _DIFFERENT.isdisjoint(parsed.low) else "diff"
+        self._named, self._touched = parsed.named_tables, parsed.touched_tables
+        tables = [m.best() for m in parsed.mentions if m.best().column is None]
+        self._strong = {target.table for target in tables if target.quality > 0.95}
+        self._likely = {target.table for target in tables if target.quality >= 0.6}
 
     def features(self, assignment: Assignment, draft: Draft) -> Sparse | None:
         """Return the features of one candidate; None if its tables do not join, or it selects nothing."""
@@ -143,24 +141,15 @@ class FeatureExtractor:
         tree = tree_of(query, schema)
         if tree is None:
             return None
-        needed = needed_tables(query, schema)
-        inside = set(tree.tables)
-        for condition in query.where:
-            if isinstance(condition.value, Query):
-                inside.update(needed_tables(condition.value, schema))
-        if query.compound:
-            inside.update(needed_tables(query.compound[1], schema))
+        joined, needed = set(tree.tables), set(needed_tables(query, schema))
+        inside = joined | _tables_of_subqueries(query, schema)
         joins, lost = len(tree.on), len(self._strong - inside)
-        bridges = sum(1 for t in tree.tables if t not in needed)
-        idle = set(tree.tables) - {schema.columns[c].table for c in columns_of(query)}
+        idle = joined - {schema.columns[c].table for c in columns_of(query)}
         found = [
             (f"joins={min(joins, 4)}", 1.0),
-            (f"bridges={min(bridges, 2)}", 1.0),
-            (
-                "unnamed",
-                float(sum(1 for t in tree.tables if t not in self._named and t not in self._touched)),
-            ),
-            ("unmentioned", float(sum(1 for t in needed if t not in self._named))),
+            (f"bridges={min(len(joined - needed), 2)}", 1.0),
+            ("unnamed", float(len(joined - self._named - self._touched))),
+            ("unmentioned", float(len(needed - self._named))),
             ("lost", float(lost)),
             (f"lost={min(lost, 2)}", 1.0),
             (f"losing={min(len(self._likely - inside), 2)}", 1.0),
@@ -168,28 +157,28 @@ class FeatureExtractor:
             (f"jd={query.distinct}{min(joins, 2)}{bool(query.group)}{bool(query.where)}", 1.0),
             (f"idle={min(len(idle), 3)}/{min(len(idle - self._named), 2)}", 1.0),
         ]
-        found += [(f"j{min(joins, 2)}|{name}", 1.0) for name in draft.choices]
-        return found
+        return found + [(f"j{min(joins, 2)}|{name}", 1.0) for name in draft.choices]
+
+
+def _tables_of_subqueries(query: Query, schema: SchemaIndex) -> set[int]:
+    inner = [c.value for c in query.where if isinstance(c.value, Query)]
+    inner += [query.compound[1]] if query.compound else []
+    return {table for one in inner for table in needed_tables(one, schema)}
 
 
 def outcome_features(parsed: ParsedQuestion, query: Query, outcome: DryRunResult) -> Sparse:
-    """Describe how the dry run's rows match the question: one row for "what is the name", several for
-    "names".
-    """
+    """Describe how the dry run's rows match the question: one row for "what is the name", several for "names"."""
     if outcome.kind == "unknown":
         return []
-    rows = "0" if not outcome.rows else "1" if outcome.rows == 1 else "few" if outcome.rows <= 3 else "many"
-    verb = next(
-        (w for w in parsed.low[:6] if w in ("is", "are", "was", "were", "has", "have", "does", "do")), "-"
-    )
-    first = next((m for m in parsed.mentions), None)
+    rows = ("0", "1", "few", "many")[band(outcome.rows or 0, (0, 1, 3))]
+    verb = next((w for w in parsed.low[:6] if w in _VERBS), "-")
     plural = "-"
-    if first is not None:
-        head = parsed.tokens[first.end - 1]
+    if parsed.mentions:
+        head = parsed.tokens[parsed.mentions[0].end - 1]
         plural = "s" if head.low != head.lemma else "1"
     ranked = "L" if query.limit else "H" if query.having else "-"
-    counted = "agg" if any(i.agg for i in query.select) else "row"
-    apart = any(w in ("different", "distinct", "unique") for w in parsed.low)
+    counted = "agg" if query.aggregates else "row"
+    apart = not _DIFFERENT.isdisjoint(parsed.low)
     return [
         (f"x={outcome.kind}", 1.0),
         (f"xv={rows}|{verb}", 1.0),
@@ -228,7 +217,7 @@ def _leftovers(parsed: ParsedQuestion, assignment: Assignment) -> list[tuple[str
 
 def _fit(parsed: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct) -> str:
     """Return how well a mention matches its table or column."""
-    for target in parsed.mentions[int(decision.key[1:])].targets:
+    for target in parsed.mentions[decision.number].targets:
         if isinstance(act, TableAct):
             fits = target.column is None and target.table == act.table
         else:
@@ -240,7 +229,7 @@ def _fit(parsed: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct) 
 
 def _piece(parsed: ParsedQuestion, decision: Decision) -> str:
     """Return the kind of a piece that a query does not use."""
-    number = int(decision.key[1:])
+    number = decision.number
     if decision.kind == "mention":
         best = parsed.mentions[number].best()
         sort = "tab" if best.column is None else "col"
@@ -259,34 +248,45 @@ def _piece(parsed: ParsedQuestion, decision: Decision) -> str:
     return f"{cue.what}{cue.degree}"
 
 
-def _selected(parsed: ParsedQuestion, query: Query, different: str) -> list[tuple[str, float]]:
-    schema = parsed.schema
-    found: list[tuple[str, float]] = []
+def _selected(parsed: ParsedQuestion, query: Query, different: str) -> Sparse:
+    columns = parsed.schema.columns
     filtered = {c.item.column for c in query.where if not isinstance(c.value, Query)}
-    if filtered & set(query.group):
-        found.append(("grpfilter", 1.0))
-    for item in query.select:
-        if item.column is not None:
-            column = schema.columns[item.column]
-            kind = "key" if column.is_key else "ref" if column.is_ref else column.kind
-            found.append((f"si={item.agg}:{kind}", 1.0))
-            if item.column in filtered:
-                ops = {c.op for c in query.where if c.item.column == item.column}
-                found.append((f"selfilter={item.agg}{min(ops)}", 1.0))
-            if item.agg == "count":
-                found.append((f"cntd={item.distinct}{different}{column.unique}", 1.0))
+    items = [(item, columns[item.column]) for item in query.select if item.column is not None]
+    tables = {column.table for _, column in items}
     ordered = {i.column for i, _ in query.order if not i.agg}
-    found.append((f"ordsel={bool(ordered & {i.column for i in query.select})}{bool(ordered)}", 1.0))
-    columns = [schema.columns[i.column] for i in query.select if i.column is not None]
-    found.append((f"seltabs={len({c.table for c in columns})}", 1.0))
-    if columns and any(c.table == parsed.main_table for c in columns):
-        found.append(("selmain", 1.0))
-    equal = [c for c in query.where if c.op == "="]
-    clash = sum(1 for n, c in enumerate(equal) for d in equal[n + 1 :] if c.item == d.item and not d.either)
-    found.append((f"clash={min(clash, 1)}", 1.0))
-    if len(set(query.select)) < len(query.select) or query.select.count(SelectItem(None)) > 1:
-        found.append(("twice", 1.0))
+    shown = not ordered.isdisjoint([item.column for item in query.select])
+    named = [
+        *chosen([(not filtered.isdisjoint(query.group), "grpfilter")]),
+        *(
+            name
+            for item, column in items
+            for name in _item_features(query, item, column, filtered, different)
+        ),
+        f"ordsel={shown}{bool(ordered)}",
+        f"seltabs={len(tables)}",
+        *chosen([(parsed.main_table in tables, "selmain")]),
+        f"clash={int(_clashes(query))}",
+        *chosen([(len(set(query.select)) < len(query.select), "twice")]),
+    ]
+    return [(name, 1.0) for name in named]
+
+
+def _item_features(
+    query: Query, item: SelectItem, column: SchemaColumn, filtered: set[int | None], different: str
+) -> list[str]:
+    kind = "key" if column.is_key else "ref" if column.is_ref else column.kind
+    found = [f"si={item.agg}:{kind}"]
+    if column.id in filtered:
+        found.append(f"selfilter={item.agg}{min(c.op for c in query.where if c.item.column == column.id)}")
+    if item.agg == "count":
+        found.append(f"cntd={item.distinct}{different}{column.unique}")
     return found
+
+
+def _clashes(query: Query) -> bool:
+    """Return whether one item must have two values."""
+    equal = [c for c in query.where if c.op == "="]
+    return any(one.item == other.item and not other.either for one, other in combinations(equal, 2))
 
 
 def _transitions(parsed: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:

@@ -6,39 +6,61 @@ how reliable each kind is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from clew_nl2sql.planner.words.inflection import lemma, stem
 from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, MONTHS, SYNONYMS
 
 EXACT, STEM, SYNONYM, PREFIX, FUZZY = "exact", "stem", "synonym", "prefix", "fuzzy"
-_WEIGHT = {EXACT: 1.0, STEM: 0.85, SYNONYM: 0.7, PREFIX: 0.65, FUZZY: 0.6}
 
 
 @lru_cache(maxsize=200_000)
 def alike(word: str, schema_word: str) -> tuple[float, str] | None:
     """Compare a question's word (lower case) with a schema's word; return None if they do not match."""
-    singular = lemma(word)
-    if word == schema_word or singular == schema_word:
-        return 1.0, EXACT
-    if ABBREVIATIONS.get(word) == (schema_word,):
-        return 1.0, EXACT
-    if word in MONTHS and MONTHS[word] == MONTHS.get(schema_word):
+    if _is_same(word, schema_word):
         return 1.0, EXACT
     if len(word) < 3 or len(schema_word) < 3 or schema_word.isdigit():
         return None
-    if stem(word) == stem(schema_word):
-        return _WEIGHT[STEM], STEM
-    forms = (singular, word, stem(word))  # the stem, because "what costs 5" refers to a price
-    if any(schema_word in SYNONYMS.get(form, ()) for form in forms):
-        return _WEIGHT[SYNONYM], SYNONYM
-    if len(schema_word) >= 3 and len(singular) > len(schema_word) + 1 and singular.startswith(schema_word):
-        return _WEIGHT[PREFIX], PREFIX
-    if len(singular) >= 4 and len(schema_word) > len(singular) + 1 and schema_word.startswith(singular):
-        return _WEIGHT[PREFIX], PREFIX
-    if len(singular) >= 5 and singular[0] == schema_word[0] and _one_edit(singular, schema_word):
-        return _WEIGHT[FUZZY], FUZZY
+    for way, (weight, matches) in _WAYS.items():
+        if matches(word, schema_word):
+            return weight, way
     return None
+
+
+def _is_same(word: str, schema_word: str) -> bool:
+    if schema_word in (word, lemma(word)) or ABBREVIATIONS.get(word) == (schema_word,):
+        return True
+    return word in MONTHS and MONTHS[word] == MONTHS.get(schema_word)
+
+
+def _has_stem(word: str, schema_word: str) -> bool:
+    return stem(word) == stem(schema_word)
+
+
+def _is_synonym(word: str, schema_word: str) -> bool:
+    forms = (lemma(word), word, stem(word))  # the stem, because "what costs 5" refers to a price
+    return any(schema_word in SYNONYMS.get(form, ()) for form in forms)
+
+
+def _is_prefix(word: str, schema_word: str) -> bool:
+    singular = lemma(word)
+    shorter, longer = sorted((singular, schema_word), key=len)
+    least = 3 if shorter == schema_word else 4
+    return least <= len(shorter) < len(longer) - 1 and longer.startswith(shorter)
+
+
+def _is_misspelled(word: str, schema_word: str) -> bool:
+    singular = lemma(word)
+    return len(singular) >= 5 and singular[0] == schema_word[0] and _one_edit(singular, schema_word)
+
+
+_WAYS: dict[str, tuple[float, Callable[[str, str], bool]]] = {
+    STEM: (0.85, _has_stem),
+    SYNONYM: (0.7, _is_synonym),
+    PREFIX: (0.65, _is_prefix),
+    FUZZY: (0.6, _is_misspelled),
+}
 
 
 def _one_edit(first: str, second: str) -> bool:

@@ -59,6 +59,11 @@ class Token(msgspec.Struct, frozen=True):
     kind: TokenKind
     value: float | int | None = None
 
+    @property
+    def is_capital(self) -> bool:
+        """Return whether the first letter is a capital."""
+        return self.text[:1].isupper()
+
 
 def tokenize(question: str) -> list[Token]:
     """Return the tokens of a question, in order."""
@@ -78,7 +83,7 @@ def tokenize(question: str) -> list[Token]:
 
 def _is_code(text: str) -> bool:
     """Return whether a word with digits is a code, and not "18-year-old", "mid-2010" or "Q3"."""
-    letters, digits = [c for c in text if c.isalpha()], [c for c in text if c.isdigit()]
+    letters, digits = list(filter(str.isalpha, text)), list(filter(str.isdigit, text))
     if not digits or _QUARTER.fullmatch(text):
         return False
     if not letters:
@@ -86,7 +91,7 @@ def _is_code(text: str) -> bool:
     first = re.split(r"[-_/.]", text)[0].lower()
     if first in _NOT_IN_CODES or re.match(r"\d+(?:st|nd|rd|th|s|k|m|kg|km|cm|ft)?(?:-|$)", text.lower()):
         return first.isdigit() and letters[0].isupper() and len(digits) > 3
-    return any(c.isupper() for c in letters) or len(digits) >= 3
+    return any(map(str.isupper, letters)) or len(digits) >= 3
 
 
 def _tokens(kind: TokenKind, text: str, start: int, end: int) -> list[Token]:
