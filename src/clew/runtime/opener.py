@@ -31,8 +31,8 @@ from clew.runtime.log.checks.fingerprints import (
     kept_codes,
     warn_of_reducers,
 )
-from clew.runtime.log.checks.graph_changes import accepted_changes, fill_defaults
-from clew.runtime.log.checks.run_checks import check_nodes, check_step, checked_values, input_values
+from clew.runtime.log.checks.graph_changes import accepted_changes, check_used_nodes, fill_defaults
+from clew.runtime.log.checks.run_checks import check_step, checked_values, input_values
 from clew.runtime.log.checks.schema_changes import gained, with_defaults
 from clew.runtime.log.entries.records import AcceptedChanges, AnswerRecord, ResumeRecord
 from clew.runtime.log.entries.stop_records import stops_of_resume
@@ -246,11 +246,13 @@ class RunOpener(Ownership):
                 return run
             log = run.log()
             messages = log.messages
-            log, refused = receive_answers(self.runs, log, fence, graph, self.settings.clock.time())
             if is_plain and row.status == "failed" and self._has_ended(run, log):
                 self.release(run_id, fence, owner)
                 return run
-            self.check_structure(log.row, accept_changes)  # before an answer is stored
+            if accept_changes:
+                check_used_nodes(log, run.program(log.start), graph)
+            self.check_structure(log.row, accept_changes)  # before an answer is received or stored
+            log, refused = receive_answers(self.runs, log, fence, graph, self.settings.clock.time())
             filled = fill_defaults(log, run.program(log.start), self.program(log.start))
             on_conflict = self._on_conflict(log.on_conflict)
             if answers is not None and not isinstance(answers, Mapping):
@@ -356,8 +358,6 @@ class RunOpener(Ownership):
         """Return a machine at the end of a log. `program` made the recorded steps; the machine continues with `now`."""
         chain = log.chain(program)
         state = chain.state(chain.last)
-        if now is not None and now is not program:
-            check_nodes(state, now.graph, log.row.run_id)
         prior_work = PriorWork(
             finished=log.finished,
             answers=log.answers,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.options import PriorWork
 from clew.engine.stops import check_path, place_of
-from clew.errors import InputError
-from clew.graph import Graph
+from clew.errors import GraphChangedError, InputError
+from clew.graph import Graph, Node
 from clew.runtime.log.entries.records import START, STEP, names_of
 from clew.state.values.conversion import converted
 from clew.stores import LogEntry, Store
@@ -29,17 +29,26 @@ def graph_at(graph: Graph, prefix: str) -> Graph:
     return graph
 
 
+def node_at(graph: Graph, path: str) -> tuple[Graph, Node] | None:
+    """Return the node of the item at a path, also by its name alone, and the graph that contains it, if it exists."""
+    *outer, last = (part.partition("#")[0] for part in path.split("/"))
+    for name in outer:
+        node = graph.nodes.get(name)
+        if node is None or node.subgraph is None:
+            return None
+        graph = node.subgraph.graph
+    return (graph, graph.nodes[last]) if last in graph.nodes else None
+
+
 def is_interrupt(graph: Graph, path: str) -> bool:
     """Return whether the item at a path is of an interrupt node. A path of a call, or into a child, is not."""
-    if "!" in path:
-        return False
-    inside, _, last = path.rpartition("/")
-    node = graph_at(graph, f"{inside}/" if inside else "").nodes.get(last.partition("#")[0])
-    return node is not None and node.kind == "interrupt"
+    found = None if "!" in path else node_at(graph, path)
+    return found is not None and found[1].kind == "interrupt"
 
 
 def checked_answer(graph: Graph, question: Question, answer: Any, *, is_json: bool) -> Any:
-    """Return an answer while the question is still open; raise InputError if the state schema rejects it.
+    """Return an answer while the question is still open; raise InputError if the state schema rejects it, and
+    GraphChangedError if the graph lacks the node.
 
     An answer that came as JSON is converted to the type of the value that it becomes, for every kind of schema. A
     question about a call is not of an interrupt node. A question of a child is checked by the child. One that has a
@@ -49,9 +58,10 @@ def checked_answer(graph: Graph, question: Question, answer: Any, *, is_json: bo
     _check_plain_type(question, answer)
     if "!" in path:
         return answer
-    inside, _, last = path.rpartition("/")
-    graph = graph_at(graph, f"{inside}/") if inside else graph
-    node, schema = graph.nodes[last.partition("#")[0]], graph.schema
+    found = node_at(graph, path)
+    if found is None:
+        raise GraphChangedError(f"this graph does not have the node that asks at {path!r}; add the node again")
+    node, schema = found[1], found[0].schema
     if node.kind == "interrupt" and schema is not None:
         name = node.outputs[0]
         try:
@@ -121,6 +131,16 @@ def _is_open(log: RunLog, done: Mapping[str, Any], prefix: str, epoch: tuple[int
             return False
         path += "/"
     return True
+
+
+def open_paths(log: RunLog) -> Iterator[str]:
+    """Yield the paths of open work: of questions, of finished items, and of open subgraphs and what ran in them."""
+    done = log.outcomes()
+    yield from (*log.asked, *log.finished)
+    for prefix, (start, steps) in log.frames.items():
+        if _is_open(log, done, prefix, start.epoch):
+            yield prefix[:-1]
+            yield from (prefix + outcome.path for step in steps for outcome in step.outcomes)
 
 
 def work_inside(log: RunLog, prefix: str) -> PriorWork:

@@ -1,6 +1,6 @@
-"""What a resume does with a graph that has changed: fill in new defaults, and record the accepted graph.
+"""What a resume does with a graph that has changed: check it, fill in new defaults, and record the accepted graph.
 
-Both write nothing; the caller stores the record together with the answers of the resume.
+They write nothing; the caller stores the record together with the answers of the resume.
 """
 
 from __future__ import annotations
@@ -21,22 +21,28 @@ from clew.runtime.log.checks.fingerprints import (
 from clew.runtime.log.checks.run_checks import check_nodes
 from clew.runtime.log.checks.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.log.entries.records import AcceptedChanges, Filled
-from clew.runtime.log.frames import graph_at
+from clew.runtime.log.frames import graph_at, open_paths
 from clew.runtime.log.run_log import RunLog, fill
+
+
+def check_used_nodes(log: RunLog, own: Program, graph: Graph) -> None:
+    """Raise GraphChangedError if the graph lacks a node that the run, made with the program `own`, has used."""
+    if not is_made_with(log.row, graph):
+        chain = log.chain(own)
+        check_nodes(chain.state(chain.last), graph, log.row.run_id, open_paths(log))
 
 
 def fill_defaults(log: RunLog, own: Program, program: Program) -> Filled:
     """Add the defaults of new schema fields to a resumed run and to its frames; return the values added so far.
 
-    `own` is the program that the run was made with. Raises GraphChangedError if the run cannot continue because an
-    input is missing.
+    `own` is the program that the run was made with. The graph has the nodes that the run has used. Raises
+    GraphChangedError if the run cannot continue because an input is missing.
     """
     graph = program.graph
     if is_made_with(log.row, graph):
         return {}
     chain = log.chain(own)  # recorded steps belong to the graph that the run was made with
     state = chain.state(chain.last)
-    check_nodes(state, graph, log.row.run_id)
     filled = {"": gained(graph, state.values)}
     for prefix, (start, steps) in log.frames.items():
         written = {name for step in steps for outcome in step.outcomes for name in outcome.update}

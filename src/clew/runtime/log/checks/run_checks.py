@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clew.engine.stops import place_of
 from clew.errors import GraphChangedError, InputError, UnknownValueError
 from clew.graph import Graph
+from clew.runtime.log.frames import node_at
 from clew.state import GraphState, position_of
 from clew.state.valid_values import valid_names
 
@@ -17,13 +19,14 @@ def check_step(step: Any) -> None:
         raise InputError(f"expected a step number or a label, got {step!r}")
 
 
-def check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
-    """Raise GraphChangedError if the graph lacks a node of the run."""
+def check_nodes(state: GraphState, graph: Graph, run_id: str, open_paths: Iterable[str] = ()) -> None:
+    """Raise GraphChangedError if the graph lacks a node of the run, or of the open work at these paths."""
     position = position_of(state)  # a removed node that never ran left only a wake flag
-    for name in sorted({*position.visits, *position.sends, *position.selections, *position.failed}):
-        if name not in graph.nodes:
+    used = {*position.visits, *position.sends, *position.selections, *position.failed, *open_paths}
+    for path in sorted(path.partition("!")[0] for path in used):
+        if node_at(graph, path) is None:
             raise GraphChangedError(
-                f"run {run_id!r} has used node {name!r}, which this graph does not have; add the node again (its code "
+                f"run {run_id!r} has used node {place_of(f'{path}/')[:-1]!r}, which this graph does not have; add the node again (its code "
                 f"may differ), or start a new run"
             )
 
