@@ -498,6 +498,22 @@ def test_another_open_question_is_shown(store: Store, kind: str) -> None:
     assert (found.kind, found.diff.splitlines()[-2:]) == ("question", ['-"Sure?"', '+"Really?"'])
 
 
+@pytest.mark.parametrize("kind", ["node", "interrupt", "inside"])
+@pytest.mark.parametrize("change", ["renamed", "removed"])
+def test_an_open_question_that_is_not_asked_now_is_a_difference(store: Store, kind: str, change: str) -> None:
+    def ask(name: str) -> Any:
+        if kind == "node":
+            return node(lambda one_out, ctx: ctx.interrupt("Sure?"), output="b", name=name)
+        found = interrupt(output="b", name=name)(lambda one_out: "Sure?")
+        return found if kind == "interrupt" else Graph([found]).as_node(name=f"around_{name}")
+
+    engine = recorded(store, Model(), {"a": 1}, constant("one", 1), ask("ask"))
+    assert engine.replay("r")
+    now = [constant("one", 1)] if change == "removed" else [constant("one", 1), ask("other")]
+    found = only(today(engine, *now).replay("r"))
+    assert (found.kind, found.step, found.node) == ("absent", 2, "ask")
+
+
 def test_strict_stops_at_the_first_and_lenient_lists_all(store: Store) -> None:
     nodes = [constant("one", 1), constant("two", 1, "one_out"), constant("three", 1, "two_out")]
     changed = [constant("one", 2), constant("two", 1, "one_out"), constant("three", 2, "two_out")]

@@ -71,7 +71,7 @@ class Replayer:
         self._graph, self._strict = program.graph, strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
-        self._reached: set[str] = set()  # items that failed when recorded, and were called
+        self._reached: set[str] = set()  # items that failed or asked when recorded, and are reached
         self._broken: list[str] = []  # subgraph items that fail with the current code
         self._recordings = RecordedCallSource(log.row.run_id, log.calls, log.asked)
         # the questions of each item that waits, also of its children: item!call/...
@@ -123,8 +123,10 @@ class Replayer:
                 self._reached.add(item.path)
                 failure = self._failed[item.path]
                 yield from self._check_failure(item, failure.error, bool(failure.refused))
-            elif item.path in self._asked and self._may_be_called(item):
-                yield from self._check_question(item, self._asked[item.path])
+            elif item.path in self._asked:
+                self._reached.add(item.path)
+                if self._may_be_called(item):
+                    yield from self._check_question(item, self._asked[item.path])
             elif log.row.status == "completed":
                 stuck_at = min(stuck_at or item.order[0], item.order[0])
                 yield _at(item, "extra", "it runs now, but did not when recorded")
@@ -309,7 +311,7 @@ class Replayer:
                 yield Divergence("update", step.number, path, new.node, "it returns a different value", diff)
 
     def _absent(self, stuck_at: int | None) -> Iterator[Divergence]:
-        """Yield the items that ran when recorded, but do not now.
+        """Yield the items that ran, failed or asked when recorded, but do not run now.
 
         Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored. So is
         the work in subgraph items that a person has ended by hand: the step by hand is repeated as it is.
@@ -333,6 +335,13 @@ class Replayer:
             if not is_known and not begun and (stuck_at is None or failure.step <= stuck_at):
                 message = "it failed when recorded, but does not run now"
                 yield Divergence("absent", failure.step, path, failure.node, message)
+        for path, questions in self._asked.items():
+            frame = self._log.frames.get(path[: path.rfind("/") + 1])
+            committed = last if frame is None else len(frame[1])
+            is_ahead = max(question.step for question in questions.values()) > committed + 1
+            if not (is_ahead or path in self._reached or path in self._settled or path.startswith(over)):
+                message = "it asked a question when recorded, but does not run now"
+                yield Divergence("absent", self._step_of(path), path, _node_of(path), message)
 
     def _made_by_hand(self) -> Iterator[tuple[str, Outcome]]:
         """Yield the outcomes by hand of nodes, with the prefixes of their frames."""
