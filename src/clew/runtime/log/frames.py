@@ -60,7 +60,9 @@ def checked_answer(graph: Graph, question: Question, answer: Any, *, is_json: bo
         return answer
     found = node_at(graph, path)
     if found is None:
-        raise GraphChangedError(f"this graph does not have the node that asks at {path!r}; add the node again")
+        raise GraphChangedError(
+            f"this graph does not have the node that asks at {path!r}; add the node again"
+        )
     node, schema = found[1], found[0].schema
     if node.kind == "interrupt" and schema is not None:
         name = node.outputs[0]

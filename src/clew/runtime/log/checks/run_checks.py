@@ -25,8 +25,9 @@ def check_nodes(state: GraphState, graph: Graph, run_id: str, open_paths: Iterab
     used = {*position.visits, *position.sends, *position.selections, *position.failed, *open_paths}
     for path in sorted(path.partition("!")[0] for path in used):
         if node_at(graph, path) is None:
+            name = place_of(f"{path}/")[:-1]
             raise GraphChangedError(
-                f"run {run_id!r} has used node {place_of(f'{path}/')[:-1]!r}, which this graph does not have; add the node again (its code "
+                f"run {run_id!r} has used node {name!r}, which this graph does not have; add the node again (its code "
                 f"may differ), or start a new run"
             )
 
