@@ -26,6 +26,7 @@ from clew.state.values.libraries import brief as library_form
 _LONG_INT = 2_000  # bits
 _SHOWN_NAMES = 12
 _MOST_ROWS = 100  # of a table in HTML
+_BRACKETS = ((list, "[", "]"), (tuple, "(", ")"), (Set, "{", "}"))
 
 
 class _Brief(Repr):
@@ -37,38 +38,43 @@ class _Brief(Repr):
         self.maxstring = self.maxother = limit
 
     def repr1(self, x: Any, level: int) -> str:
-        kind = type(x)
+        form = self._closed(x)
+        if form is not None:
+            return form
+        if level <= 0:
+            return "..."
+        if isinstance(x, str):
+            return self.repr_str(x, level)
+        if type(x) is int and x.bit_length() > _LONG_INT:  # Python refuses to convert it to decimal text
+            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
+        if x is None or isinstance(x, (int, float, complex)):
+            return super().repr1(x, level)
+        return self._opened(x, level)
+
+    def _closed(self, x: Any) -> str | None:
+        """Return the short form of a value whose content is not shown at any level; None for other values."""
         if isinstance(x, (bytes, bytearray, memoryview)):
             return f"<{x.nbytes if isinstance(x, memoryview) else len(x):,} bytes>"
         form = library_form(x)
         if form is not None:
             return self._cut(" ".join(form.split()))
-        if isinstance(x, BaseException):
-            return self._cut(line_of(x))
-        if level <= 0:
-            return "..."
-        if isinstance(x, str):
-            return self.repr_str(x, level)
-        if kind is int and x.bit_length() > _LONG_INT:  # Python refuses to convert it to decimal text
-            return f"{hex(x)[:20]}… ({x.bit_length()} bits)"
-        if kind is bool or x is None or isinstance(x, (int, float, complex)):
-            return super().repr1(x, level)
+        return self._cut(line_of(x)) if isinstance(x, BaseException) else None
+
+    def _opened(self, x: Any, level: int) -> str:
+        """Return a container with its first parts, and any other object by its `repr`."""
+        kind = type(x)
         fields = _fields(x)
         if fields is not None:
             return self._joined(f"{kind.__name__}(", fields, ")", "=", level)
+        name = "" if kind in (dict, list, tuple, set) else kind.__name__
         if isinstance(x, Mapping):
-            name = "" if kind is dict else kind.__name__
             pairs = ((self.repr1(key, level - 1), value) for key, value in x.items())
             return self._joined(f"{name}{{", pairs, "}", ": ", level)
-        if isinstance(x, (list, tuple, Set)):
-            left, right = (
-                ("[", "]") if isinstance(x, list) else ("(", ")") if isinstance(x, tuple) else ("{", "}")
-            )
-            name = "" if kind in (list, tuple, set) else kind.__name__
-            shown = [self.repr1(each, level - 1) for each in islice(x, self.maxlist)]
-            more = [f"... {len(x):,} in all"] if len(x) > self.maxlist else []
-            comma = "," if kind is tuple and len(x) == 1 else ""
-            return f"{name}{left}{', '.join([*shown, *more])}{comma}{right}"
+        for kinds, left, right in _BRACKETS:
+            if isinstance(x, kinds):
+                shown = [self.repr1(each, level - 1) for each in islice(x, self.maxlist)]
+                shown += [f"... {len(x):,} in all"] if len(x) > self.maxlist else []
+                return f"{name}{left}{', '.join(shown)}{',' if kind is tuple and len(x) == 1 else ''}{right}"
         try:
             return self._cut(repr(x))
         except Exception:  # the user's code

@@ -23,6 +23,7 @@ from clew.runtime import Engine, RunResult
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.process import crash_points
 from clew.runtime.process.own_loop import run_coroutine
+from clew.state.number_checks import is_int
 from clew.stores import conformance as store_conformance
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Stepper:
         **options: Unpack[StoreOptions],
     ) -> None:
         most: Any = workers
-        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        if most is not None and not is_int(most, 1):
             raise ValueError(f"workers: expected an int >= 1 or None, got {workers!r}")
         if isinstance(graph, Engine):
             if options:

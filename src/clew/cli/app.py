@@ -177,12 +177,12 @@ def _report(error: Exception, arguments: list[str]) -> int:
         else:
             report_error(_message(error).replace("\n", " "), usage)
         return 2
+    if isinstance(error, USAGE_ERRORS):
+        report_error(str(error), usage=usage)
+        return 2
     if isinstance(error, ClewError):
-        report_error(
-            str(error),
-            usage=usage if isinstance(error, USAGE_ERRORS) else "check the store with `clew doctor`",
-        )
-        return 2 if isinstance(error, USAGE_ERRORS) else 1
+        report_error(str(error), usage="check the store with `clew doctor`")
+        return 1
     if isinstance(error, OSError):
         report_error(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), usage)
         return 2

@@ -102,25 +102,28 @@ def _digest(result: RunResult) -> str | None:
         return None
 
 
+def _failed(result: RunResult) -> CommandError:
+    error, reason = result.error, "its error is unknown"
+    if error is not None:
+        reason = f"{line_of(error)} ({result.failures[0]})"
+        if os.environ.get("CLEW_DEBUG"):
+            traceback.print_exception(error)
+    what = f"run {result.run_id!r} failed after step {result.last_step}: {reason}"
+    return CommandError(what, f"fix it, then resume with: {command('resume', result.run_id)}", code=1)
+
+
 def say_result(result: RunResult) -> None:
     """Print a result. A failure raises CommandError, whose hint names the next command."""
     run_id = result.run_id
     if result.status == "failed":
-        error = result.error
-        if error is not None and os.environ.get("CLEW_DEBUG"):
-            traceback.print_exception(error)
-        reason = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
-        what = f"run {run_id!r} failed after step {result.last_step}: {reason}"
-        raise CommandError(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
+        raise _failed(result)
     what = "is waiting for an answer" if result.status == "waiting" else result.status
     say_line(f"run {run_id} {what} after {count(result.last_step, 'step')}")
     if result.status == "waiting":
         for question in result.questions:
             say_line(f"  {question.path} asks: {_text(question.question)}")
-        if len(result.questions) == 1:
-            say_line(f"answer with: {command('resume', run_id, '--answer JSON')}")
-        else:
-            say_line(f"answer with: {command('resume', run_id, '--answers FILE')}")
+        option = "--answer JSON" if len(result.questions) == 1 else "--answers FILE"
+        say_line(f"answer with: {command('resume', run_id, option)}")
     elif result.status == "paused":
         say_values(result.values)
         say_line(f"continue with: {command('resume', run_id)}")

@@ -20,7 +20,7 @@ A frame ends when nothing is due, after too many steps, or with a failure after 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -136,14 +136,19 @@ def leave(machine: Machine, frame: Frame) -> None:
                 over.drop()
         return
     try:
-        updates = [inside.update_of(other.working_state.plain_values()) for other in frames]
-        if inside.transform_output is not None:
-            updates = [_across(update, item.path) for update in updates]
-        value = inside.gather(updates)
+        value = _value_of(inside, frames, item.path)
     except Exception as error:
         machine.give_up(item, error, *times, retry=False)
         return
     machine.settle_subgraph(item, value, *times, failures_inside(item, failures_of_all(frames)))
+
+
+def _value_of(inside: Subgraph, frames: Iterable[Frame], path: str) -> Any:
+    """Return the value of a subgraph item whose frames have ended."""
+    updates = [inside.update_of(frame.working_state.plain_values()) for frame in frames]
+    if inside.transform_output is not None:
+        updates = [_across(update, path) for update in updates]
+    return inside.gather(updates)
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
@@ -306,18 +311,18 @@ def failures_of(frame: Frame) -> tuple[Failure, ...]:
     if not frame.failures:
         return ()
     ordered = sorted(frame.failures, key=lambda pair: pair[0])
-    rescued = [failure for _, failure in ordered if failure.rescued]
-    others = [pair for pair in ordered if not pair[1].rescued]
-    if not frame.has_failed:  # all are confined
-        return (*(failure for _, failure in others), *rescued)
-    depth = len(frame.order)
+    found = _until_stopped(frame, ordered) if frame.has_failed else [failure for _, failure in ordered]
+    return tuple(sorted(found, key=lambda failure: failure.rescued))
+
+
+def _until_stopped(frame: Frame, ordered: Sequence[tuple[tuple[int, ...], Failure]]) -> list[Failure]:
+    """Return the failure that stops a frame, and the others up to its step."""
+    depth, others = len(frame.order), [pair for pair in ordered if not pair[1].rescued]
     # a failure of the frame itself stops it in any case; one of an item only if it is not confined
     own = [pair for pair in others if not pair[1].node and not pair[1].around]
-    stopping = own or [pair for pair in others if pair[0][depth] >= frame.limit]
-    order, first = stopping[0]
-    reported = [pair[1] for pair in ordered if pair[0][depth] <= order[depth]]
-    found = [each for each in reported if not each.rescued and each.error is not first.error]
-    return (first, *found, *(each for each in reported if each.rescued))
+    order, first = (own or [pair for pair in others if pair[0][depth] >= frame.limit])[0]
+    reported = [failure for place, failure in ordered if place[depth] <= order[depth]]
+    return [first, *(each for each in reported if each.rescued or each.error is not first.error)]
 
 
 def failures_of_all(frames: Iterable[Frame]) -> list[Failure]:

@@ -29,16 +29,18 @@ step in which a node ran wakes that node again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from clew.errors import InputError
 from clew.graph import Graph, Node
 from clew.graph.analysis.interface import required_fields
-from clew.graph.analysis.topology import Topology, seeds_that_count
+from clew.graph.analysis.topology import Topology, seeds_that_count, writers_of
 from clew.graph.analysis.validation import has_topology, topology_of
 from clew.graph.names import nearest, similar
 from clew.state.valid_values import valid_names
+
+T = TypeVar("T")
 
 WOKEN = 1
 CHOSEN = 2
@@ -122,34 +124,17 @@ class Program:
         self.sync_functions = frozenset(id(node.func) for node in self.nodes if node.mode == "sync")
         self.bound: Mapping[str, Any] = graph.bound
         self.schema = graph.schema
-        self.reducers: dict[str, Callable[[Any, Any], Any]] = {}
-        self.weak: frozenset[str] = frozenset()
         self.written = frozenset(value for node in self.nodes for value in node.outputs)
-        if graph.schema is not None:
-            fields = graph.schema.fields
-            self.reducers = {name: f.reducer for name, f in fields.items() if f.reducer is not None}
-            # a schema default of a value that some node writes does not make its readers due
-            self.weak = frozenset(
-                name for name, f in fields.items() if f.has_default and name not in seeds_that_count(graph)
-            )
+        self.reducers, self.weak = _rules_of_schema(graph)
         self.needs = [
             tuple(value for value in node.required if value not in graph.bound) for node in self.nodes
         ]
-        self.needers: dict[str, tuple[int, ...]] = _grouped(
-            (value, i) for i, values in enumerate(self.needs) for value in values
-        )
-        checked = graph.schema is not None and graph.schema.validates
+        self.needers = _grouped((value, i) for i, values in enumerate(self.needs) for value in values)
+        is_checked = graph.schema is not None and graph.schema.validates
         # the output of nodes whose return value needs neither validation nor comparison
-        self.plain_outputs: list[str | None] = [
-            node.outputs[0]
-            if node.kind == "node"
-            and node.shape == "one"
-            and not (node.targets or node.pruned or node.cutoff or checked)
-            else None
-            for node in self.nodes
-        ]
+        self.plain_outputs = [None if is_checked else _plain_output(node) for node in self.nodes]
         # the names that a Send to a node may contain; None for any
-        self.sendable: list[frozenset[str] | None] = [
+        self.sendable = [
             None if node.reads_state or node.subgraph is not None else frozenset(node.inputs)
             for node in self.nodes
         ]
@@ -165,56 +150,50 @@ class Program:
         self.readers_of: dict[str, int] = {}
 
     def _compile_wakes(self) -> None:
+        topology = self.topology
+        forward = topology.pairs.keys() - topology.back.keys()
+        gated = [any((gate, i) in forward for gate in gates) for i, gates in enumerate(topology.gates_of)]
+        waits = [any((source, i) in forward for source in of) for i, of in enumerate(topology.controls_of)]
+        self._compile_joins()
+        self._compile_marks(self._compile_links(gated))
+        self.first_wakes = [
+            0 if is_gated or has_to_wait else WOKEN | FORWARD
+            for is_gated, has_to_wait in zip(gated, waits, strict=True)
+        ]
+        self.outside_wakes = _grouped(
+            (value, i) for i, node in enumerate(self.nodes) if not gated[i] for value in node.inputs
+        )
+
+    def _compile_links(self, gated: Sequence[bool]) -> Sequence[Mapping[str, int]]:
+        """Compile which nodes a value or a run of a node wakes. Return what each gate wakes by its decision."""
         topology, n = self.topology, len(self.nodes)
         back = topology.back
-
-        def along(source: int, target: int) -> int:
-            loop = back.get((source, target))
-            return FORWARD if loop is None else 1 << (_FIRST_LOOP + loop)
-
-        gated = [any((g, i) not in back for g in topology.gates_of[i]) for i in range(n)]
-        turned = [any((g, i) in back for g in topology.gates_of[i]) for i in range(n)]
-        behind: list[frozenset[int]] = [
-            frozenset().union(*(topology.behind(g) for g in topology.gates_of[i] if (g, i) in back))
-            if turned[i]
-            else frozenset()
-            for i in range(n)
-        ]
-        outputs = [frozenset(node.outputs) for node in self.nodes]
-        readers: list[dict[str, list[tuple[int, int]]]] = [{} for _ in range(n)]
+        # the nodes behind the gates that select a node for another turn; all without such a gate
+        behind = [_behind(i, topology) for i in range(n)]
+        readers: list[list[tuple[str, tuple[int, int]]]] = [[] for _ in range(n)]
         control: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         decided: list[dict[str, int]] = [{} for _ in range(n)]  # gate -> target -> FORWARD, or a loop
-        self._compile_joins()
         for link in topology.links:
             s, t = topology.index[link.source], topology.index[link.target]
-            bits = along(s, t)
+            loop = back.get((s, t))
+            bits = FORWARD if loop is None else 1 << (_FIRST_LOOP + loop)
             if link.kind == "control":
                 control[s].append((t, WOKEN | bits | self.join_bits[t].get(s, 0)))
             elif link.kind == "gate":
                 decided[s][link.target] = bits
             else:
                 assert link.value is not None
-                counts = not gated[t]
-                if counts and link.value in outputs[t]:
-                    counts = gated[s]
-                if counts and turned[t] and (s, t) in back:
-                    counts = s in behind[t]
-                readers[s].setdefault(link.value, []).append((t, WOKEN | bits if counts else 0))
-        for i, node in enumerate(self.nodes):  # a gate may select itself
-            if node.name in node.targets:
-                decided[i][node.name] = FORWARD
-        self.data_readers: list[dict[str, Wakes]] = [
-            {value: tuple(wakes) for value, wakes in of.items()} for of in readers
-        ]
+                counts = (
+                    not gated[t]
+                    and (gated[s] or link.value not in self.nodes[t].outputs)
+                    and (loop is None or s in behind[t])
+                )
+                readers[s].append((link.value, (t, WOKEN | bits if counts else 0)))
+        for i in (i for i, node in enumerate(self.nodes) if node.name in node.targets):
+            decided[i][self.names[i]] = FORWARD  # a gate may select itself
+        self.data_readers = list(map(_grouped, readers))
         self.control_wakes: list[Wakes] = [tuple(wakes) for wakes in control]
-        self._compile_marks(decided)
-        self.first_wakes = [
-            0 if gated[i] or any((c, i) not in back for c in topology.controls_of[i]) else WOKEN | FORWARD
-            for i in range(n)
-        ]
-        self.outside_wakes: dict[str, tuple[int, ...]] = _grouped(
-            (value, i) for i, node in enumerate(self.nodes) if not gated[i] for value in node.inputs
-        )
+        return decided
 
     def _compile_joins(self) -> None:
         """Assign a bit in the wake of a join to each of its sources, above those of the loops."""
@@ -331,8 +310,28 @@ class Program:
         return known
 
 
-def _grouped(pairs: Any) -> dict[str, tuple[int, ...]]:
-    groups: dict[str, list[int]] = {}
+def _rules_of_schema(graph: Graph) -> tuple[dict[str, Callable[[Any, Any], Any]], frozenset[str]]:
+    """Return the reducers, and the defaults that do not make readers due: those of values that some node writes."""
+    if graph.schema is None:
+        return {}, frozenset()
+    fields, counting = graph.schema.fields, seeds_that_count(graph)
+    reducers = {name: field.reducer for name, field in fields.items() if field.reducer is not None}
+    return reducers, frozenset(n for n, field in fields.items() if field.has_default and n not in counting)
+
+
+def _behind(node: int, topology: Topology) -> Container[int]:
+    gates = [gate for gate in topology.gates_of[node] if (gate, node) in topology.back]
+    return frozenset().union(*map(topology.behind, gates)) if gates else range(len(topology.names))
+
+
+def _plain_output(node: Node) -> str | None:
+    if node.kind != "node" or node.shape != "one" or node.targets or node.pruned or node.cutoff:
+        return None
+    return node.outputs[0]
+
+
+def _grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
+    groups: dict[str, list[T]] = {}
     for key, member in pairs:
         groups.setdefault(key, []).append(member)
     return {key: tuple(members) for key, members in groups.items()}
@@ -391,50 +390,45 @@ _CONTEXTS = frozenset({"context", "contex", "cntx", "ctxt"})  # names that peopl
 
 def complaint(graph: Graph, given: frozenset[str]) -> str:
     """Return the problem with giving exactly these names to a graph, or ""."""
+    return _unknown_name(graph, given) or _missing_input(graph, given) or _missing_field(graph, given)
+
+
+def _unknown_name(graph: Graph, given: frozenset[str]) -> str:
     known = value_names(graph)
-    for name in sorted(given - known) if known is not None else ():
-        what = "the graph has" if graph.schema is None else "the state schema declares"
-        return f"{what} no {'value ' if graph.schema is None else ''}{name!r}; {nearest(name, sorted(known or ()))}"
-    seeded = (
-        {
-            name
-            for name, field in graph.schema.fields.items()
-            if field.has_default or field.reducer is not None
-        }
-        if graph.schema is not None
-        else set()
-    )
-    writers: dict[str, set[str]] = {}
+    if known is None or given <= known:
+        return ""
+    name = min(given - known)
+    what = "the graph has no value" if graph.schema is None else "the state schema declares no"
+    return f"{what} {name!r}; {nearest(name, sorted(known))}"
+
+
+def _missing_input(graph: Graph, given: frozenset[str]) -> str:
+    fields = {} if graph.schema is None else graph.schema.fields
+    seeded = {name for name, field in fields.items() if field.has_default or field.reducer is not None}
+    ready = seeded.union(given, graph.bound)
+    writers = writers_of(graph.nodes)
+    targeted = {target for node in graph.nodes.values() for target in node.targets}  # a Send may provide it
     for node in graph.nodes.values():
-        for value in node.outputs:
-            writers.setdefault(value, set()).add(node.name)
-    targeted = {target for node in graph.nodes.values() for target in node.targets}
-    for node in graph.nodes.values():
-        if node.name in targeted:
-            continue  # a Send may provide it
-        for value in node.required:
-            if (
-                value not in given
-                and not (writers.get(value, set()) - {node.name})
-                and value not in seeded
-                and value not in graph.bound
-            ):
-                hint = ""
-                extra = sorted(given - _used_names(graph))
-                if extra:
-                    hint = f" (given: {', '.join(map(repr, extra))})"
-                meant = similar(value, {*writers, *given, *(graph.schema.fields if graph.schema else ())})
-                return (
-                    f"{value!r} is missing: node {node.name!r} reads it and nothing writes it{hint}; "
-                    + (f"did you mean {meant!r}? If not, " if meant else "")
-                    + "give it to the run, bind it, or give the parameter a default"
-                    + ("; for the context of the call, write ctx: Context" if value in _CONTEXTS else "")
-                )
-    for name in required_fields(graph):
-        if name not in given:
-            assert graph.schema is not None
+        for value in node.required if node.name not in targeted else ():
+            if value in ready or any(writer != node.name for writer in writers.get(value, ())):
+                continue
+            extra = sorted(given - _used_names(graph))
+            hint = f" (given: {', '.join(map(repr, extra))})" if extra else ""
+            meant = similar(value, {*writers, *given, *fields})
             return (
-                f"{name!r} is missing: {graph.schema.cls.__name__} requires it and no node writes it; give it to "
-                f"the run, or give the field a default"
+                f"{value!r} is missing: node {node.name!r} reads it and nothing writes it{hint}; "
+                + (f"did you mean {meant!r}? If not, " if meant else "")
+                + "give it to the run, bind it, or give the parameter a default"
+                + ("; for the context of the call, write ctx: Context" if value in _CONTEXTS else "")
             )
     return ""
+
+
+def _missing_field(graph: Graph, given: frozenset[str]) -> str:
+    name = next((name for name in required_fields(graph) if name not in given), None)
+    if name is None or graph.schema is None:
+        return ""
+    return (
+        f"{name!r} is missing: {graph.schema.cls.__name__} requires it and no node writes it; give it to "
+        f"the run, or give the field a default"
+    )

@@ -7,11 +7,11 @@ handles the items in between; ``clew.engine.lookahead`` starts items of later st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clew.engine import edits, frame_lifecycle, lookahead
-from clew.engine.decisions import withdrawals
+from clew.engine.decisions import Withdrawal, withdrawals
 from clew.engine.frame import Frame, Item, OpenStep
 from clew.engine.options import Notification
 from clew.engine.records import FailedStep, Failure, Outcome, Step
@@ -82,6 +82,25 @@ def _has_failures(outcomes: Sequence[Outcome]) -> bool:
     return any(outcome.error is not None or outcome.failures for outcome in outcomes)
 
 
+def _fail(
+    machine: Machine, frame: Frame, number: int, outcomes: Sequence[Outcome], error: ConflictError
+) -> None:
+    """Fail a frame whose step has conflicting updates."""
+    for outcome in outcomes:
+        held_results.log_finished(machine, frame, outcome)
+    order = (*frame.order, number, len(frame.program.nodes))
+    frame_lifecycle.fail(frame, order, number, Failure(error, number, path=frame.prefix[:-1]))
+    frame_lifecycle.check_drained(machine, frame)
+
+
+def _announce(machine: Machine, frame: Frame, items: int, withdrawn: Iterable[Withdrawal]) -> None:
+    """Announce a committed step, and the decisions that it withdrew."""
+    for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
+        path, data = frame.prefix + outcome.path, {"node": outcome.node, "decision": lost}
+        machine.outbox.append(Notification("decision_withdrawn", frame.step, path, data))
+    machine.outbox.append(Notification("step_committed", frame.step, frame.prefix, {"items": items}))
+
+
 def commit(machine: Machine, frame: Frame) -> None:
     """Commit the first open step, and all complete ones after it."""
     working = frame.working_state
@@ -101,12 +120,7 @@ def commit(machine: Machine, frame: Frame) -> None:
                 return
             continue
         except ConflictError as error:
-            for outcome in outcomes:
-                held_results.log_finished(machine, frame, outcome)
-            order = (*frame.order, open_step.number, len(frame.program.nodes))
-            found = Failure(error, open_step.number, path=frame.prefix[:-1])
-            frame_lifecycle.fail(frame, order, open_step.number, found)
-            frame_lifecycle.check_drained(machine, frame)
+            _fail(machine, frame, open_step.number, outcomes, error)
             return
         del open_steps[0]
         if frame.unfinished:
@@ -122,12 +136,7 @@ def commit(machine: Machine, frame: Frame) -> None:
         if frame.failures and frame.owner is None and _has_failures(outcomes):
             machine.outbox.append(FailedStep(open_step.number))
         if machine.options.listening:
-            for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
-                path, data = frame.prefix + outcome.path, {"node": outcome.node, "decision": lost}
-                machine.outbox.append(Notification("decision_withdrawn", open_step.number, path, data))
-            machine.outbox.append(
-                Notification("step_committed", open_step.number, frame.prefix, {"items": len(outcomes)})
-            )
+            _announce(machine, frame, len(outcomes), withdrawn)
         if frame.step == frame.limit and not edits.repeat(machine, frame):  # a stop
             frame_lifecycle.check_drained(machine, frame)
             return

@@ -328,7 +328,7 @@ class WorkingState:
         consumed: Mapping[int, BatchStart] | None = None,
     ) -> None:
         program = self.program
-        wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends
+        wakes, visits, sends = self.wakes, self.visits, self.sends
         index = program.index
         ran: dict[int, bool] = {}  # node -> all its items succeeded
         for outcome in outcomes:
@@ -340,6 +340,27 @@ class WorkingState:
         for node, succeeded in ran.items():
             if not succeeded:
                 self._block(node)
+        changed = self._write(fresh, counts)
+        written = dict.fromkeys(
+            (index[outcome.node], name) for outcome in outcomes for name in outcome.update
+        )
+        for node, name in written:
+            for reader, bits in program.data_readers[node].get(name, ()):
+                if bits and visits[reader]:
+                    wakes[reader] |= bits
+                    changed.add(reader)
+        for node in ran:
+            for target, bits in program.control_wakes[node]:
+                wakes[target] |= bits
+                changed.add(target)
+        for reader in changed:
+            if wakes[reader] or reader in sends:
+                self.update_due(reader)
+        decisions.record(self, outcomes, consumed)
+
+    def _write(self, fresh: Mapping[str, Any], counts: Mapping[str, int]) -> set[int]:
+        """Write values, and count their versions. Return the nodes that had no value for an input before."""
+        program, versions = self.program, self.versions
         changed: set[int] = set()
         for name, value in fresh.items():
             if value is UNFINISHED:
@@ -352,25 +373,7 @@ class WorkingState:
                     self.missing[reader] -= 1
                     changed.add(reader)
             versions[name] = (version or 0) + counts[name]
-        written: set[tuple[int, str]] = set()
-        for outcome in outcomes:
-            node = index[outcome.node]
-            readers = program.data_readers[node]
-            for name in outcome.update:
-                if (node, name) not in written:
-                    written.add((node, name))
-                    for reader, bits in readers.get(name, ()):
-                        if bits and visits[reader]:
-                            wakes[reader] |= bits
-                            changed.add(reader)
-        for node in ran:
-            for target, bits in program.control_wakes[node]:
-                wakes[target] |= bits
-                changed.add(target)
-        for reader in changed:
-            if wakes[reader] or reader in sends:
-                self.update_due(reader)
-        decisions.record(self, outcomes, consumed)
+        return changed
 
     def _install_by_hand(self, outcome: Outcome, fresh: Mapping[str, Any]) -> None:
         """Install a step that a person made alone: see ``clew.engine.edits``."""

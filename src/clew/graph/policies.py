@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.errors import PolicyError
+from clew.state.number_checks import is_int, is_number
 
 
 def any_exception(error: BaseException) -> bool:
@@ -27,7 +28,11 @@ def any_exception(error: BaseException) -> bool:
 
 
 def _is_duration(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and math.isfinite(value)
+
+
+def _is_at_least(value: Any, least: Any) -> bool:
+    return _is_duration(value) and _is_duration(least) and bool(value >= least)
 
 
 @dataclass(frozen=True)
@@ -53,25 +58,22 @@ class RetryPolicy:
     retry_on: tuple[type[BaseException], ...] = (Exception,)
 
     def __post_init__(self) -> None:
-        attempts: Any = self.max_attempts
-        if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
-            raise PolicyError(
-                f"max_attempts: expected an int >= 1 (it includes the first attempt), got {attempts!r}."
-            )
-        if not _is_duration(self.base_delay) or self.base_delay < 0:
-            raise PolicyError(f"base_delay: expected a number of seconds >= 0, got {self.base_delay!r}.")
-        if not _is_duration(self.max_delay) or self.max_delay < self.base_delay:
-            raise PolicyError(
-                f"max_delay: expected a number of seconds >= base_delay ({self.base_delay!r}), got {self.max_delay!r}."
-            )
-        if not callable(self.retryable):
-            raise PolicyError(
-                f"retryable: expected a function from an exception to a bool, got {self.retryable!r}."
-            )
-        if not _is_duration(self.factor) or self.factor < 1:
-            raise PolicyError(f"factor: expected a number >= 1, got {self.factor!r}.")
-        if self.jitter is not None and (not _is_duration(self.jitter) or self.jitter < 0):
-            raise PolicyError(f"jitter: expected a number of seconds >= 0 or None, got {self.jitter!r}.")
+        seconds = "a number of seconds >= "
+        rules = (
+            ("max_attempts", is_int(self.max_attempts, 1), "an int >= 1 (it includes the first attempt)"),
+            ("base_delay", _is_at_least(self.base_delay, 0), f"{seconds}0"),
+            (
+                "max_delay",
+                _is_at_least(self.max_delay, self.base_delay),
+                f"{seconds}base_delay ({self.base_delay!r})",
+            ),
+            ("retryable", callable(self.retryable), "a function from an exception to a bool"),
+            ("factor", _is_at_least(self.factor, 1), "a number >= 1"),
+            ("jitter", self.jitter is None or _is_at_least(self.jitter, 0), f"{seconds}0 or None"),
+        )
+        for name, is_valid, expected in rules:
+            if not is_valid:
+                raise PolicyError(f"{name}: expected {expected}, got {getattr(self, name)!r}.")
         classes: Any = self.retry_on
         if isinstance(classes, type):
             classes = (classes,)
@@ -166,6 +168,22 @@ class SideEffectPolicy:
                 raise PolicyError(f"{name}: expected True or False, got {getattr(self, name)!r}.")
 
 
+def _retry_of(retry: Any) -> Any:
+    """Return a policy for retries, or a list of them; an int is the number of attempts."""
+    if isinstance(retry, (list, tuple)):
+        if not retry or not all(isinstance(each, RetryPolicy) for each in retry):
+            raise PolicyError(f"retry: expected a list of RetryPolicy, got {retry!r}.")
+        return retry
+    if retry is None or isinstance(retry, RetryPolicy):
+        return retry
+    if not is_int(retry, 1):
+        raise PolicyError(
+            f"retry: expected a RetryPolicy, a list of them or an int >= 1 (the number of attempts), "
+            f"got {retry!r}."
+        )
+    return RetryPolicy(max_attempts=retry)
+
+
 def policy_of(
     *,
     policy: NodePolicy | None,
@@ -175,17 +193,7 @@ def policy_of(
 ) -> NodePolicy:
     """Return the policy of a node from its options: either ``policy``, or its parts."""
     if policy is None:
-        attempts: Any = retry
-        if isinstance(attempts, (list, tuple)):
-            if not attempts or not all(isinstance(each, RetryPolicy) for each in attempts):
-                raise PolicyError(f"retry: expected a list of RetryPolicy, got {retry!r}.")
-        elif attempts is not None and not isinstance(attempts, RetryPolicy):
-            if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
-                raise PolicyError(
-                    f"retry: expected a RetryPolicy, a list of them or an int >= 1 (the number of attempts), "
-                    f"got {retry!r}."
-                )
-            attempts = RetryPolicy(max_attempts=attempts)
+        attempts = _retry_of(retry)
         if idempotency_key is not None and not callable(idempotency_key):
             raise PolicyError(
                 f"idempotency_key: expected a function of the node's inputs, got {idempotency_key!r}."

@@ -37,6 +37,7 @@ from clew.engine.records import FailedAttempt, Outcome, SingleItemStep, Step
 from clew.errors import DefinitionError
 from clew.observe.label_names import BoundedNames
 from clew.runtime.reporting.observers import ObservedRun, Observer, RunObserver
+from clew.state.number_checks import is_int
 from clew.stores import Store
 
 try:
@@ -105,7 +106,7 @@ class Metrics(Observer):
         if registry is not None and not isinstance(registry, CollectorRegistry):
             raise DefinitionError(f"registry must be a prometheus_client.CollectorRegistry, got {registry!r}")
         most: Any = most_names
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        if not is_int(most, 1):
             raise DefinitionError(f"most_names must be an int >= 1, got {most_names!r}")
         self.registry = REGISTRY if registry is None else registry
         if self.registry not in _made:

@@ -28,7 +28,7 @@ from clew.graph import Graph
 from clew.graph_warnings import with_this_line
 from clew.runtime.children.ended_children import end_children
 from clew.runtime.drivers.blocking import BlockingDriver
-from clew.runtime.drivers.hold import Hold, Work, conclude
+from clew.runtime.drivers.hold import Hold, Work, conclude, written
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.take import announce_end, begin_take, leave_take
@@ -374,23 +374,8 @@ class RunExecution:
             self.leave(session)
             raise broken or session.lost or RunOwnedError(run_id)
         try:
-            try:
-                if broken is not None:
-                    session.cancelled = True  # for nodes that still run on threads
-                    session.flush()
-                session.measure()
-                yield session.writer.close
-            except ClewError as error:
-                if broken is None:  # otherwise the first error is already on its way to the caller
-                    broken = session.lost or error
-            except GeneratorExit:
-                raise
-            except BaseException:  # the interrupted call raises the interrupt again
-                if broken is None:
-                    raise
-            if session.lost is not None and broken is None:
-                broken = session.lost
-            if broken is not None and isinstance(broken, _NOT_ENDED):
+            broken = yield from written(session, broken)
+            if isinstance(broken, _NOT_ENDED):
                 # the run has not ended: another process can resume it
                 yield partial(self._release, session)
                 session.is_released = True

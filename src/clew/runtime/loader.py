@@ -30,6 +30,16 @@ def load_graph(import_string: str) -> Graph:
     return load_target(import_string, Graph, "graph", "flow")
 
 
+def _only(known: list[str], module: str, what: str) -> str:
+    """Return the only object of a module."""
+    if not known:
+        raise DefinitionError(f"module {module!r} has no {what}; give MODULE:{what.upper()}")
+    if len(known) > 1:
+        names = ", ".join(f"{module}:{key}" for key in known)
+        raise DefinitionError(f"module {module!r} has more than one {what}; choose one of {names}")
+    return known[0]
+
+
 def load_target(import_string: str, kind: type[T] | tuple[type[T], ...], what: str, example: str) -> T:
     """Return the object of type `kind` that ``MODULE:NAME`` names, or that a function of that name returns.
 
@@ -43,14 +53,7 @@ def load_target(import_string: str, kind: type[T] | tuple[type[T], ...], what: s
         )
     module = _module(name)
     known = [key for key, value in vars(module).items() if isinstance(value, kind)]
-    if not path:
-        if len(known) != 1:
-            names = ", ".join(f"{name}:{key}" for key in known)
-            if names:
-                raise DefinitionError(f"module {name!r} has more than one {what}; choose one of {names}")
-            raise DefinitionError(f"module {name!r} has no {what}; give MODULE:{what.upper()}")
-        path = known[0]
-    path, arguments = _parse_call(import_string, path)
+    path, arguments = _parse_call(import_string, path or _only(known, name, what))
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):

@@ -14,6 +14,7 @@ from clew.engine.options import MOVING
 from clew.errors import InputError, RunOwnedError, RunStateError
 from clew.runtime.calls.waiting import check_signal_name
 from clew.runtime.drivers.inbox import ANSWER, CANCEL, SIGNAL, packed, unpacked, wake_here
+from clew.runtime.log.checks.answer_checks import check_answers
 from clew.runtime.log.persons import this_user
 from clew.runtime.opener import RunOpener
 from clew.runtime.ownership import root_of
@@ -88,8 +89,8 @@ def send_answer(
     run = opener.runs.open(run_id)
     graph = opener.graph if opener.has_graph else run.graph
     log = run.log()
-    ((at, answer),) = log.check_answers(
-        {} if path else {"answer": value}, {path: value} if path else {}, graph
+    ((at, answer),) = check_answers(
+        log, {} if path else {"answer": value}, {path: value} if path else {}, graph
     ).items()
     who, position = this_user() if by is None else by, log.asked[at].position
     # the question that was open when it was checked: the next one must not take the answer

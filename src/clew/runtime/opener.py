@@ -16,7 +16,7 @@ from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.stops import Stops
-from clew.errors import ClewError, GraphChangedError, InputError, RunOwnedError, StoreError
+from clew.errors import GraphChangedError, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.graph_warnings import warn
 from clew.runtime.calls.cache import cache_for
@@ -24,6 +24,7 @@ from clew.runtime.drivers.durable_waits import restore_waits, waits_of
 from clew.runtime.drivers.inbox import collect, receive_answers
 from clew.runtime.drivers.publisher import last_emitted
 from clew.runtime.drivers.session import Session
+from clew.runtime.log.checks.answer_checks import answer_records, check_answers
 from clew.runtime.log.checks.fingerprints import (
     changed_code,
     changed_structure,
@@ -34,7 +35,7 @@ from clew.runtime.log.checks.fingerprints import (
 from clew.runtime.log.checks.graph_changes import accepted_changes, check_used_nodes, fill_defaults
 from clew.runtime.log.checks.run_checks import check_step, checked_values, input_values
 from clew.runtime.log.checks.schema_changes import gained, with_defaults
-from clew.runtime.log.entries.records import AcceptedChanges, AnswerRecord, ResumeRecord
+from clew.runtime.log.entries.records import AcceptedChanges, ResumeRecord
 from clew.runtime.log.entries.stop_records import stops_of_resume
 from clew.runtime.log.in_memory.repository import repository_of
 from clew.runtime.log.persons import this_user
@@ -43,7 +44,7 @@ from clew.runtime.log.registration import PLAIN, Registration
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn
-from clew.runtime.ownership import Ownership, root_of
+from clew.runtime.ownership import Claimed, Ownership, root_of
 from clew.runtime.reporting.events import Listener, Listeners
 from clew.runtime.reporting.observers import Followers, split
 from clew.runtime.run_ids import seed_of
@@ -228,15 +229,13 @@ class RunOpener(Ownership):
         is_plain = unless_completed and answer is NO_ANSWER and not (answers or accept_changes or stops)
         is_taken = fence != 0
         try:
-            if not is_taken:
-                fence, owner = self.claim(run_id, owner)
+            fence, owner = (fence, owner) if is_taken else self.claim(run_id, owner)
         except (RunOwnedError, StoreError):  # reading a completed run does not need ownership
-            run = self.runs.open(run_id)
-            if is_plain and run.row.status == "completed":
+            if is_plain and (run := self.runs.open(run_id)).row.status == "completed":
                 return run
             raise
-        has_begun = is_answered = False
-        try:
+        claimed = Claimed(run_id, fence, owner)
+        with self.returned(claimed):
             run = self.runs.open(run_id)
             row = run.row
             if unless_cancelled:
@@ -249,82 +248,93 @@ class RunOpener(Ownership):
             if is_plain and row.status == "failed" and self._has_ended(run, log):
                 self.release(run_id, fence, owner)
                 return run
-            if accept_changes:
-                check_used_nodes(log, run.program(log.start), graph)
-            self.check_structure(log.row, accept_changes)  # before an answer is received or stored
+            self._check_graph(run, log, accept_changes)  # before an answer is received or stored
             log, refused = receive_answers(self.runs, log, fence, graph, self.settings.clock.time())
-            filled = fill_defaults(log, run.program(log.start), self.program(log.start))
-            on_conflict = self._on_conflict(log.on_conflict)
-            if answers is not None and not isinstance(answers, Mapping):
-                raise InputError(f"answers must map question paths to answers, got {answers!r}")
-            if not isinstance(accept_changes, bool):
-                raise InputError(f"accept_changes must be True or False, got {accept_changes!r}")
-            given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
-            accepted, contents = accepted_changes(
-                log, filled, graph, on_conflict, self.repository.describe if accept_changes else None
-            )
-            asked, now = log.asked, self.settings.clock.time()
-            answered = [
-                AnswerRecord(path, value, asked[path].number, asked[path].position, now, this_user())
-                for path, value in given.items()
-            ]
-            if answered:  # an answered run no longer waits, even if resuming fails later
-                self.repository.begin(run_id, fence, self.settings.clock.time())
-                has_begun = True
-            chain = log.chain(run.program(log.start))
-            stops, stopping = stops_of_resume(log, chain, stops, is_paused=row.status == "paused")
-            if accepted or answered or stopping:
-                records = [*accepted, *answered, *stopping]
-                self.repository.writer(log, fence, "sync").write(records, contents)
-                is_answered = bool(answered)
-                run = self.runs.open(run_id) if accepted else run
-                log = run.log()
-            log.on_conflict = on_conflict
-            options, listeners = self._options(
-                log.row.seed, listener, on_conflict, log.start, stops, is_new=False
-            )
-            machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
-            writer = self.repository.writer(log, fence, self.settings.durability)
-            resumption = log.resumption
-            if log.row.status == "failed":
-                resumption += 1
-                writer.write([ResumeRecord(resumption, self.settings.clock.time(), this_user())])
-            session = Session(
-                run_id,
-                machine,
-                writer,
-                self.settings,
-                self.runs,
-                log.start,
-                fence=fence,
-                owner=owner,
-                created=log.row.created,
-                resumption=resumption,
-                listeners=listeners,
-                cache=self._cache,
-            )
-            session.earlier = log.totals(self.graph)
-            session.measured = max((each.n for each in log.measured), default=-1) + 1
-            session.hold(log.due)
-            session.has_children = log.has_children
-            restore_waits(session, log)
+            given = ({} if answer is NO_ANSWER else {"answer": answer}, {} if answers is None else answers)
+            run, log, stops = self._changed(claimed, run, log, given, accept_changes, stops)
+            session = self._resumed(run, log, fence, owner, listener, stops)
             if messages:
                 waits_of(session).mail += refused
                 collect(session, self.runs)
-            session.emitted = last_emitted(self.store, run_id) if self.settings.publish else 0
-            if not (has_begun or is_taken):
+            if claimed.before is None and not is_taken:
                 self.repository.begin(run_id, fence, self.settings.clock.time())
-        except Exception:
-            if is_answered:
-                self.give_up(run_id, owner)
-            elif has_begun:
-                self._restore(row, fence, owner)
-            else:
-                self.release(run_id, fence, owner)
-            raise
-        except BaseException:
-            self.give_up(run_id, owner)
-            raise
+        return session
+
+    def _check_graph(self, run: StoredRun, log: RunLog, accept_changes: bool) -> None:
+        if accept_changes:
+            check_used_nodes(log, run.program(log.start), self.graph)
+        self.check_structure(log.row, accept_changes)
+
+    def _changed(
+        self,
+        claimed: Claimed,
+        run: StoredRun,
+        log: RunLog,
+        given: tuple[Mapping[str, Any], Mapping[str, Any]],
+        accept_changes: bool,
+        stops: Stops | None,
+    ) -> tuple[StoredRun, RunLog, Stops | None]:
+        """Check and store what a resume changes: the graph, answers and stops. Return the run after that."""
+        filled = fill_defaults(log, run.program(log.start), self.program(log.start))
+        on_conflict = self._on_conflict(log.on_conflict)
+        if not isinstance(accept_changes, bool):
+            raise InputError(f"accept_changes must be True or False, got {accept_changes!r}")
+        answered = answer_records(log, check_answers(log, *given, self.graph), self.settings.clock.time())
+        accepted, contents = accepted_changes(
+            log, filled, self.graph, on_conflict, self.repository.describe if accept_changes else None
+        )
+        if answered:  # an answered run no longer waits, even if resuming fails later
+            self.repository.begin(claimed.run_id, claimed.fence, self.settings.clock.time())
+            claimed.before = run.row
+        chain = log.chain(run.program(log.start))
+        stops, stopping = stops_of_resume(log, chain, stops, is_paused=run.row.status == "paused")
+        if records := [*accepted, *answered, *stopping]:
+            self.repository.writer(log, claimed.fence, "sync").write(records, contents)
+            claimed.is_answered = bool(answered)
+            run = self.runs.open(claimed.run_id) if accepted else run
+            log = run.log()
+        log.on_conflict = on_conflict
+        return run, log, stops
+
+    def _resumed(
+        self,
+        run: StoredRun,
+        log: RunLog,
+        fence: int,
+        owner: str,
+        listener: Listener | None,
+        stops: Stops | None,
+    ) -> Session:
+        """Return a session at the end of a log."""
+        options, listeners = self._options(
+            log.row.seed, listener, log.on_conflict, log.start, stops, is_new=False
+        )
+        machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
+        writer = self.repository.writer(log, fence, self.settings.durability)
+        resumption = log.resumption
+        if log.row.status == "failed":
+            resumption += 1
+            writer.write([ResumeRecord(resumption, self.settings.clock.time(), this_user())])
+        session = Session(
+            log.row.run_id,
+            machine,
+            writer,
+            self.settings,
+            self.runs,
+            log.start,
+            fence=fence,
+            owner=owner,
+            created=log.row.created,
+            resumption=resumption,
+            listeners=listeners,
+            cache=self._cache,
+        )
+        session.earlier = log.totals(self.graph)
+        session.measured = max((each.n for each in log.measured), default=-1) + 1
+        session.hold(log.due)
+        session.has_children = log.has_children
+        restore_waits(session, log)
+        session.emitted = last_emitted(self.store, log.row.run_id) if self.settings.publish else 0
         return session
 
     def _has_ended(self, run: StoredRun, log: RunLog) -> bool:
@@ -332,13 +342,6 @@ class RunOpener(Ownership):
         machine = self.machine_at(log, run.program(log.start))
         machine.preview()
         return machine.root.state != "running"
-
-    def _restore(self, row: RunRow, fence: int, owner: str) -> None:
-        """Reset the row of a run that could not be resumed, and release the run."""
-        try:
-            self.repository.close(row.run_id, fence, row.status, row.updated, row.failures)
-        except ClewError:
-            self.left(row.run_id, owner)
 
     def _on_conflict(self, rule: str) -> str:
         """Return the conflict rule of a resumed run: "last" if the run or the settings say so."""

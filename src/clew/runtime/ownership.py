@@ -13,8 +13,11 @@ token.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Lock
+
+import msgspec
 
 from clew.errors import ClewError, RunStateError, StoreCorruptError, StoreError, UnknownRunError
 from clew.runtime.log.engine_owner import fresh_owner
@@ -24,6 +27,16 @@ from clew.runtime.settings import Settings
 from clew.stores import RunRow, Store
 
 _MAX_UNRELEASED = 1_000
+
+
+class Claimed(msgspec.Struct):
+    """A run that this process claimed, and how far its resume has come: this decides what a failure leaves."""
+
+    run_id: str
+    fence: int
+    owner: str
+    before: RunRow | None = None  # the row of a run that has begun again
+    is_answered: bool = False
 
 
 class Ownership:
@@ -134,6 +147,30 @@ class Ownership:
             self.repository.release(run_id, fence)
         except ClewError:
             self.left(run_id, owner)
+
+    @contextmanager
+    def returned(self, claimed: Claimed) -> Iterator[None]:
+        """Return a claimed run to the store as it was, if it cannot be resumed. A stored answer stays."""
+        try:
+            yield
+        except Exception:
+            if claimed.is_answered:
+                self.give_up(claimed.run_id, claimed.owner)
+            elif claimed.before is not None:
+                self._restore(claimed.before, claimed.fence, claimed.owner)
+            else:
+                self.release(claimed.run_id, claimed.fence, claimed.owner)
+            raise
+        except BaseException:
+            self.give_up(claimed.run_id, claimed.owner)
+            raise
+
+    def _restore(self, row: RunRow, fence: int, owner: str) -> None:
+        """Reset the row of a run that could not be resumed, and release the run."""
+        try:
+            self.repository.close(row.run_id, fence, row.status, row.updated, row.failures)
+        except ClewError:
+            self.left(row.run_id, owner)
 
     def left(self, run_id: str, owner: str) -> None:
         """Remember the token of a run that could not be released."""

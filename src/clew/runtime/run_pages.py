@@ -16,6 +16,7 @@ from clew.errors import InputError, StoreCorruptError, StoreError
 from clew.graph.names import is_text
 from clew.runtime.log.registration import read_attributes
 from clew.runtime.log.run_rows import opened_row
+from clew.state.number_checks import is_int, is_number
 from clew.stores import RunRow, Store
 
 
@@ -47,21 +48,24 @@ class RunPage(list[RunRow]):
 
 def list_runs(store: Store, chosen: RunFilter, limit: Any, cursor: Any, *, classes: bool = False) -> RunPage:
     """Return one page of runs. The `error` of a run with a damaged row is a StoreCorruptError."""
-    status, graph, text = chosen.get("status"), chosen.get("graph"), chosen.get("text", "")
+    status: Any = chosen.get("status")
+    graph: Any = chosen.get("graph")
+    text: Any = chosen.get("text", "")
     children = chosen.get("children", False)
-    if status is not None and status not in get_args(Status):
-        raise InputError(f"status must be one of {', '.join(get_args(Status))}, got {status!r}")
-    for name, value in (("graph", graph), ("text", text)):
-        if value is not None and not (type(value) is str and is_text(value)):
-            raise InputError(f"{name} must be text, got {value!r}")
-    if not isinstance(children, bool):
-        raise InputError(f"children must be True or False, got {children!r}")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise InputError(f"limit must be an int >= 1, got {limit!r}")
+    rules = (
+        ("status", status is None or status in get_args(Status), f"one of {', '.join(get_args(Status))}"),
+        ("graph", graph is None or _is_text(graph), "text"),
+        ("text", text is None or _is_text(text), "text"),
+        ("children", isinstance(children, bool), "True or False"),
+        ("limit", is_int(limit, 1), "an int >= 1"),
+        ("cursor", cursor is None or isinstance(cursor, str), "the cursor of a page"),
+    )
+    given = {**chosen, "limit": limit, "cursor": cursor}
+    for name, is_valid, expected in rules:
+        if not is_valid:
+            raise InputError(f"{name} must be {expected}, got {given[name]!r}")
     times = {name: _seconds(name, chosen.get(name)) for name in ("after", "before")}
     attributes = read_attributes(chosen.get("attributes"))
-    if cursor is not None and not isinstance(cursor, str):
-        raise InputError(f"cursor must be the cursor of a page, got {cursor!r}")
     try:
         rows, following = store.page(
             status=status,
@@ -85,13 +89,15 @@ def list_runs(store: Store, chosen: RunFilter, limit: Any, cursor: Any, *, class
     return RunPage(found, following)
 
 
+def _is_text(value: Any) -> bool:
+    return type(value) is str and is_text(value)
+
+
 def _seconds(name: str, time: Any) -> float | None:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise InputError(f"{name}={time!r} has no time zone; write datetime(..., tzinfo=timezone.utc)")
         return time.timestamp()
-    if time is None or (
-        isinstance(time, (int, float)) and not isinstance(time, bool) and math.isfinite(time)
-    ):
+    if time is None or (is_number(time) and math.isfinite(time)):
         return time
     raise InputError(f"{name} must be a datetime with a time zone, or seconds since the epoch, got {time!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -13,6 +13,7 @@ from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.runtime.process.clock import SYSTEM_CLOCK, Clock
 from clew.runtime.reporting.observers import Followers, Observer
+from clew.state.number_checks import is_int, is_number
 from clew.stores import Store
 
 if TYPE_CHECKING:
@@ -91,15 +92,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULTS = Settings()
-_CLOCK = ("time", "monotonic", "advance")
-_POSITIVE = ("max_concurrent_nodes", "queue_depth", "max_steps")
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "on_error": get_args(OnError),
-    "on_conflict": get_args(OnConflict),
-    "on_ambiguous": get_args(OnAmbiguous),
-    "durability": get_args(Durability),
-}
-
 _ELSEWHERE = {
     **{
         name: f"a run: engine.run(values, {name}=...)"
@@ -124,39 +116,15 @@ def read_settings(options: Mapping[str, Any], store: Store) -> Settings:
     if not options:
         return DEFAULTS
     for name, value in options.items():
-        if name not in Settings.__struct_fields__:
-            if name in _ELSEWHERE:
-                raise DefinitionError(f"the engine has no option {name!r}; it belongs to {_ELSEWHERE[name]}")
-            raise DefinitionError(
-                f"the engine has no option {name!r}; {nearest(name, Settings.__struct_fields__)} "
-                f"(if you pass options, pass values as one mapping)"
-            )
-        if name in _POSITIVE and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise DefinitionError(f"{name} must be an int >= 1, got {value!r}")
-        if name in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[name]):
-            raise DefinitionError(f"{name} must be {' or '.join(map(repr, _CHOICES[name]))}, got {value!r}")
-        if name == "default_node_timeout" and value is not None and not _is_positive(value):
-            raise DefinitionError(
-                f"default_node_timeout must be a number of seconds > 0 or None, got {value!r}"
-            )
-        if name == "lease" and not _is_positive(value):
-            raise DefinitionError(f"lease must be a number of seconds > 0, got {value!r}")
-        if name == "executor" and value is not None and not callable(getattr(value, "submit", None)):
-            raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
+        if name not in _RULES:
+            raise DefinitionError(f"the engine has no option {name!r}; {_advice(name)}")
+        is_valid, expected = _RULES[name]
+        if not is_valid(value):
+            raise DefinitionError(f"{name} must {expected} got {value!r}")
         if name == "executor" and (instead := _INSTEAD.get(type(value).__name__)) is not None:
             raise DefinitionError(
                 f"a {type(value).__name__} cannot run nodes; use clew.runtime.executors.{instead}, whose nodes have "
                 f"their context, and whose processes can be lost or killed one by one"
-            )
-        if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise DefinitionError(f"seed must be an int or None, got {value!r}")
-        if name in ("check", "check_mutation", "publish") and not isinstance(value, bool):
-            raise DefinitionError(f"{name} must be True or False, got {value!r}")
-        if name == "import_string" and not (isinstance(value, str) and (not value or ":" in value)):
-            raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
-        if name == "clock" and not _is_clock(value):
-            raise DefinitionError(
-                f"clock must have time(), monotonic() and advance(), like VirtualClock(); got {value!r}"
             )
     if not store.encodes:
         options = {**options, "on_ambiguous": "retry", "publish": False}
@@ -195,9 +163,57 @@ def store_of(store: Any) -> Store:
     raise DefinitionError(f"store must be a store, a file path or a postgresql:// URL, got {store!r}")
 
 
-def _is_clock(value: Any) -> bool:
-    return not isinstance(value, type) and all(callable(getattr(value, verb, None)) for verb in _CLOCK)
+def _advice(name: str) -> str:
+    if name in _ELSEWHERE:
+        return f"it belongs to {_ELSEWHERE[name]}"
+    return f"{nearest(name, _RULES)} (if you pass options, pass values as one mapping)"
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    return is_number(value) and value > 0
+
+
+def _is_clock(value: Any) -> bool:
+    verbs = ("time", "monotonic", "advance")
+    return not isinstance(value, type) and all(callable(getattr(value, verb, None)) for verb in verbs)
+
+
+Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+"""Whether a value is valid, and what the message says that it must be."""
+
+
+def _choice(alternatives: Any) -> Rule:
+    names = get_args(alternatives)
+    return lambda value: isinstance(value, str) and value in names, f"be {' or '.join(map(repr, names))},"
+
+
+_COUNT: Rule = (lambda value: is_int(value, 1), "be an int >= 1,")
+_FLAG: Rule = (lambda value: isinstance(value, bool), "be True or False,")
+_RULES: dict[str, Rule] = {
+    "max_concurrent_nodes": _COUNT,
+    "queue_depth": _COUNT,
+    "max_steps": _COUNT,
+    "on_error": _choice(OnError),
+    "on_conflict": _choice(OnConflict),
+    "on_ambiguous": _choice(OnAmbiguous),
+    "durability": _choice(Durability),
+    "default_node_timeout": (
+        lambda value: value is None or _is_positive(value),
+        "be a number of seconds > 0 or None,",
+    ),
+    "lease": (_is_positive, "be a number of seconds > 0,"),
+    "executor": (
+        lambda value: value is None or callable(getattr(value, "submit", None)),
+        "be a concurrent.futures.Executor,",
+    ),
+    "seed": (lambda value: value is None or is_int(value), "be an int or None,"),
+    "check": _FLAG,
+    "check_mutation": _FLAG,
+    "publish": _FLAG,
+    "import_string": (
+        lambda value: isinstance(value, str) and (not value or ":" in value),
+        "be a string such as 'shop:graph',",
+    ),
+    "clock": (_is_clock, "have time(), monotonic() and advance(), like VirtualClock();"),
+}
+"""The options of an engine, and what their values must be."""

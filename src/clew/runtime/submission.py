@@ -22,6 +22,7 @@ from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.run_ids import checked_run_id
 from clew.runtime.settings import read_settings
 from clew.runtime.turns.threads import ThreadOpener, check_thread
+from clew.state.number_checks import is_int, is_number
 from clew.stores import QueueEntry, RunRow, Store
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def check_queue(name: Any) -> str:
 
 
 def _checked_priority(priority: Any) -> int:
-    if not isinstance(priority, int) or isinstance(priority, bool) or not -_LARGEST <= priority <= _LARGEST:
+    if not is_int(priority) or not -_LARGEST <= priority <= _LARGEST:
         raise InputError(
             f"priority must be an int of at most 32 bits (the lowest number goes first), got {priority!r}"
         )
@@ -165,7 +166,7 @@ def read_time(at: Any, now: float) -> float | None:
                 f"time"
             )
         seconds = at.timestamp()
-    elif isinstance(at, (int, float)) and not isinstance(at, bool) and math.isfinite(at):
+    elif is_number(at) and math.isfinite(at):
         seconds = float(at)
     else:
         raise InputError(

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.errors import StoreError
+from clew.state.number_checks import is_int
 from clew.stores.protocol import RunRow
 from clew.stores.sql_rows import read_row
 
@@ -47,7 +48,7 @@ def decode_cursor(cursor: str) -> tuple[float, int]:
 
 def check_page(limit: Any, order: Any) -> None:
     """Raise StoreError for invalid options of a page."""
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+    if not is_int(limit, 1):
         raise StoreError(f"limit: expected an int >= 1, got {limit!r}")
     if order not in ("newest", "oldest"):
         raise StoreError(f"order: expected 'newest' or 'oldest', got {order!r}")

@@ -68,7 +68,7 @@ class Comparison:
             if number == found.since and number not in differ:
                 continue
             ran = [after[0].get(number), after[1].get(number)]
-            difference = differ.get(number)
+            difference = differ.get(number, StepDiff(number))
             paths = [
                 [] if step is None or number == found.since else [encodable(o.path) for o in step.outcomes]
                 for step in ran
@@ -78,9 +78,9 @@ class Comparison:
                     "k": number,
                     "a": paths[0],
                     "b": paths[1],
-                    "same": difference is None,
-                    "set": [] if difference is None else [_change(each) for each in difference.values],
-                    "items": [] if difference is None else _items(difference),
+                    "same": number not in differ,
+                    "set": [_change(each) for each in difference.values],
+                    "items": _items(difference),
                 }
             )
         return steps

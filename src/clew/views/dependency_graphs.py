@@ -150,18 +150,19 @@ def _around(graph: StoredGraph, selected: str) -> list[str]:
     return list(found)
 
 
+def _value(node: Any) -> Any:
+    try:
+        return shown(node.value(), _VALUE)[0]
+    except (ClewError, ValueError, TypeError) as error:
+        return {"$": "text", "kind": "damaged", "text": str(error)}
+
+
 def _node(graph: StoredGraph, states: dict[str, str], name: str) -> Json:
     node = graph.nodes[name]
     sources = graph.sources(name)
     newer = [(source, at) for source, at in sources if node.has_value and at > node.verified_at]
     why = [{"node": encodable(name), "text": f"verified at revision {node.verified_at}"}] if newer else []
     why += [{"node": encodable(s), "text": f"{encodable(s)} was touched at revision {at}"} for s, at in newer]
-    value: Any = None
-    if node.has_value:
-        try:
-            value = shown(node.value(), _VALUE)[0]
-        except (ClewError, ValueError, TypeError) as error:
-            value = {"$": "text", "kind": "damaged", "text": str(error)}
     return {
         "name": encodable(name),
         "state": states[name],
@@ -169,7 +170,7 @@ def _node(graph: StoredGraph, states: dict[str, str], name: str) -> Json:
         "verified": node.verified_at if node.has_value else None,
         "changed": node.changed_at if node.has_value else None,
         "computed": node.computed_at or None,
-        "value": value,
+        "value": _value(node) if node.has_value else None,
         "why": why,
         "sources": [{"node": encodable(s), "touched": at, "newer": (s, at) in newer} for s, at in sources],
         "inputs": [{"node": encodable(each), "state": states.get(each, "missing")} for each in node.inputs],

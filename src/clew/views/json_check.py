@@ -12,6 +12,8 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+from clew.state.number_checks import is_number
+
 Json = dict[str, Any]
 
 _TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
@@ -55,32 +57,37 @@ def problems(schema: Any, value: Any) -> list[dict[str, str]]:
 def _check(schema: Any, value: Any, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
     if not isinstance(schema, dict) or depth <= 0:
         return
-    if "$ref" in schema:
-        yield from _check(_resolved(schema["$ref"], root), value, at, root, depth - 1)
-    for each in _list(schema, "allOf"):
-        yield from _check(each, value, at, root, depth - 1)
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            yield from _any(_list(schema, key), value, at, root, depth)
-    if "const" in schema and not _same(schema["const"], value):
-        yield at, f"{_short(schema['const'])} is expected"
-    choices = _list(schema, "enum")
-    if choices and not any(_same(choice, value) for choice in choices):
-        yield at, f"one of {', '.join(map(_short, choices))} is expected"
+    yield from _combined(schema, value, at, root, depth)
+    yield from _listed(schema, value, at)
     kind = schema.get("type")
-    kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
-    known = [name for name in kinds if name in _TYPES]
+    known = [name for name in ([kind] if isinstance(kind, str) else _list(schema, "type")) if name in _TYPES]
     if known and not any(_is(name, value) for name in known):
         yield at, _expected(known, value)
-        return
-    if isinstance(value, dict):
+    elif isinstance(value, dict):
         yield from _object(schema, value, at, root, depth)
     elif isinstance(value, list):
         yield from _array(schema, value, at, root, depth)
     elif isinstance(value, str):
         yield from _text(schema, value, at)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif _is("number", value):
         yield from _number(schema, value, at)
+
+
+def _combined(schema: Json, value: Any, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
+    if "$ref" in schema:
+        yield from _check(_resolved(schema["$ref"], root), value, at, root, depth - 1)
+    for each in _list(schema, "allOf"):
+        yield from _check(each, value, at, root, depth - 1)
+    for key in ("anyOf", "oneOf"):
+        yield from _any(_list(schema, key), value, at, root, depth)
+
+
+def _listed(schema: Json, value: Any, at: str) -> Iterator[tuple[str, str]]:
+    if "const" in schema and not _same(schema["const"], value):
+        yield at, f"{_short(schema['const'])} is expected"
+    choices = _list(schema, "enum")
+    if choices and not any(_same(choice, value) for choice in choices):
+        yield at, f"one of {', '.join(map(_short, choices))} is expected"
 
 
 def _resolved(reference: Any, root: Json) -> Any:
@@ -177,7 +184,7 @@ def _number(schema: Json, value: float, at: str) -> Iterator[tuple[str, str]]:
 
 def _bound(schema: Json, key: str, default: float) -> float:
     found = schema.get(key, default)
-    return found if isinstance(found, (int, float)) and not isinstance(found, bool) else default
+    return found if is_number(found) else default
 
 
 def _same(one: Any, other: Any) -> bool:

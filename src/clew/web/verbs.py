@@ -16,8 +16,9 @@ import secrets
 from typing import Any
 
 from clew import Engine
+from clew.engine.records import Question
 from clew.errors import RunStateError, UnknownRunError
-from clew.runtime.log.reader import RunReader
+from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.messages import answer_run
 from clew.runtime.opener import RunOpener
 from clew.runtime.settings import read_settings
@@ -81,13 +82,25 @@ class Verbs:
         if not isinstance(path, str) or not (number is None or type(number) is int):
             raise ApiError(400, "InputError", "path has to be a text and number a whole number")
         run = self._runs.open(run_id)
-        asked = {question.path: question for question in run.log().questions}
+        question = self._question(run, path, number)
+        wrong = problems(answer_schema(run, question)[0], body["answer"])
+        if wrong:
+            first = wrong[0]
+            place = f"{first['at'][1:]}: " if first["at"] else ""
+            raise ApiError(422, "AnswerError", f"{place}{first['message']}", fields=wrong)
+        who = body.get("by")
+        name = f"{who[:100]} ({by})" if isinstance(who, str) and who else by
+        answer_run(self._opener(), run_id, question.path, body["answer"], by=name, is_json=True)
+        return self.done(run_id)
+
+    def _question(self, run: StoredRun, path: str, number: int | None) -> Question:
+        """Return the open question at a path, or the only one; `number` is that of the question that was read."""
+        run_id, asked = run.row.run_id, run.log().asked
         if not path and len(asked) == 1:
             path = next(iter(asked))
         if path not in asked:
             raise RunStateError(f"run {run_id!r} has no question at {path!r}; it may have been answered")
-        question = asked[path]
-        if number is not None and number != question.number:
+        if number is not None and number != asked[path].number:
             raise RunStateError(
                 f"run {run_id!r} asks something else at {path!r} now; read the question again"
             )
@@ -95,16 +108,7 @@ class Verbs:
             raise RunStateError(
                 f"run {run_id!r} has an answer at {path!r} that waits for a worker; it cannot be changed"
             )
-        schema, _, _ = answer_schema(run, question)
-        wrong = problems(schema, body["answer"])
-        if wrong:
-            first = wrong[0]
-            place = f"{first['at'][1:]}: " if first["at"] else ""
-            raise ApiError(422, "AnswerError", f"{place}{first['message']}", fields=wrong)
-        who = body.get("by")
-        name = f"{who[:100]} ({by})" if isinstance(who, str) and who else by
-        answer_run(self._opener(), run_id, path, body["answer"], by=name, is_json=True)
-        return self.done(run_id)
+        return asked[path]
 
     def resume(self, run_id: str, body: Json, by: str) -> Json:
         """Put a run that has stopped into a queue."""

@@ -18,6 +18,7 @@ from clew.engine.machine import Machine
 from clew.errors import RunStateError
 from clew.explore import Check
 from clew.explore.systems import MemoryStorage
+from clew.runtime import opener
 from clew.runtime.calls.context import RunContext
 from clew.runtime.calls.recorder import ItemCalls
 from clew.runtime.log.run_log import RunLog
@@ -249,14 +250,14 @@ def test_an_engine_whose_idempotency_keys_change_is_found_out(monkeypatch: pytes
 
 def test_a_run_that_cannot_be_answered_again_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was once: a run that died right after its answer was kept could neither be answered nor resumed."""
-    whole = RunLog.check_answers
+    whole = opener.check_answers
 
-    def check_answers(self: RunLog, single: object, answers: object, graph: Graph) -> object:
-        if self.answers and not answers:
+    def check_answers(log: RunLog, single: object, answers: object, graph: Graph) -> object:
+        if log.answers and not answers:
             raise RunStateError("it waits for an answer")
-        return whole(self, single, answers, graph)
+        return whole(log, single, answers, graph)
 
-    monkeypatch.setattr(RunLog, "check_answers", check_answers)
+    monkeypatch.setattr(opener, "check_answers", check_answers)
     result = check_of("question", 1, {"crash"}).run()
     assert [violation.name for violation in result.violations] == ["resume"]  # the choice
     assert "raised RunStateError: it waits for an answer" in str(result)

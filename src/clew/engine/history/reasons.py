@@ -130,53 +130,66 @@ def why(program: Program, lineage: RunLineage, target: str, not_run: Callable[[s
 
     `not_run` says what keeps a node from running. Raise UnknownRunError with it if the node has not run.
     """
-    is_node = target in program.index
-    last: tuple[Step, Outcome] | None = None
-    for step in lineage.steps:
-        for outcome in step.outcomes:
-            if outcome.node == target if is_node else target in outcome.update or outcome.path == target:
-                last = (step, outcome)
-    set_after = (
-        None if is_node else max((step for step, names in lineage.outside if target in names), default=None)
+    is_node, start = target in program.index, lineage.start
+    last = _last(
+        lineage, lambda each: each.node == target if is_node else target in (*each.update, each.path)
     )
-    if set_after is not None and (last is None or set_after >= last[0].number):
-        return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
+    outside = [] if is_node else [step for step, names in lineage.outside if target in names]
+    if outside and (last is None or max(outside) >= last[0].number):
+        return Why(target, "", "", max(outside), (Reason("outside", max(outside), value=target),))
     if last is not None:
-        step, outcome = last
-        if outcome.by_hand:
-            value = target if target in outcome.update else ""
-            edited = Reason("edited", step.number, outcome.path, value)
-            return Why(target, outcome.node, outcome.path, step.number, (edited,))
-        reasons = Explainer(program, lineage).reasons(step.number, outcome.node)
-        rescued = outcome.failures[0].error if outcome.rescued else None
-        return Why(target, outcome.node, outcome.path, step.number, reasons, outcome.cached, rescued)
-    start = lineage.start
+        return _explained(program, lineage, target, *last)
     if is_node:
-        ran = start.node_history.get(target)
-        if ran is None:
-            awaited = _awaited(program, lineage, target)
-            if awaited:
-                because = f"all_of() waits for {', '.join(map(repr, awaited))}"
-            else:
-                because = _Replaced(program, lineage).explanation(target) or not_run(target)
-            raise UnknownRunError(f"node {target!r} has not run: {because}")
-        raise UnknownRunError(
-            f"node {target!r} ran in step {ran.step}, before the state that this run started from; ask the run that "
-            f"created that state"
-        )
+        raise UnknownRunError(f"node {target!r} {_why_not_run(program, lineage, target, not_run)}")
     if start.has(target):
         return Why(target, "", "", start.step, (Reason("given", start.step, value=target),))
-    for writer in program.nodes:
-        if target in writer.outputs:
-            what = f"no node has written {target!r}"
-            done = [o for step in lineage.steps for o in step.outcomes if o.node == writer.name]
-            if done and done[-1].error is None:
-                raise UnknownRunError(f"{what}: {done[-1].path} ran without it; see what the node returns")
-            if done:
-                raise UnknownRunError(f"{what}: {not_run(writer.name)}")
-            raise UnknownRunError(f"{what}: node {writer.name!r} has not run: {not_run(writer.name)}")
+    writer = next((node.name for node in program.nodes if target in node.outputs), None)
+    if writer is not None:
+        because = _why_not_written(lineage, writer, not_run)
+        raise UnknownRunError(f"no node has written {target!r}: {because}")
     known = [*program.names, *sorted(program.written), *start.values]
     raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
+
+
+def _last(lineage: RunLineage, is_wanted: Callable[[Outcome], bool]) -> tuple[Step, Outcome] | None:
+    found = (
+        (step, each)
+        for step in reversed(lineage.steps)
+        for each in reversed(step.outcomes)
+        if is_wanted(each)
+    )
+    return next(found, None)
+
+
+def _explained(program: Program, lineage: RunLineage, target: str, step: Step, outcome: Outcome) -> Why:
+    if outcome.by_hand:
+        value = target if target in outcome.update else ""
+        edited = Reason("edited", step.number, outcome.path, value)
+        return Why(target, outcome.node, outcome.path, step.number, (edited,))
+    reasons = Explainer(program, lineage).reasons(step.number, outcome.node)
+    rescued = outcome.failures[0].error if outcome.rescued else None
+    return Why(target, outcome.node, outcome.path, step.number, reasons, outcome.cached, rescued)
+
+
+def _why_not_run(program: Program, lineage: RunLineage, name: str, not_run: Callable[[str], str]) -> str:
+    ran = lineage.start.node_history.get(name)
+    if ran is not None:
+        return (
+            f"ran in step {ran.step}, before the state that this run started from; ask the run that "
+            f"created that state"
+        )
+    if awaited := _awaited(program, lineage, name):
+        return f"has not run: all_of() waits for {', '.join(map(repr, awaited))}"
+    return f"has not run: {_Replaced(program, lineage).explanation(name) or not_run(name)}"
+
+
+def _why_not_written(lineage: RunLineage, writer: str, not_run: Callable[[str], str]) -> str:
+    last = _last(lineage, lambda each: each.node == writer)
+    if last is None:
+        return f"node {writer!r} has not run: {not_run(writer)}"
+    if last[1].error is not None:
+        return not_run(writer)
+    return f"{last[1].path} ran without it; see what the node returns"
 
 
 def _awaited(program: Program, lineage: RunLineage, target: str) -> list[str]:

@@ -27,28 +27,13 @@ Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
 
 def read(program: Program, node: Node, value: Any, working: WorkingState) -> Reading:
     """Return the update and the decision that `value`, returned by `node`, stands for."""
-    decision: tuple[Choice, ...] | None = None
     if node.kind == "route":
         return {}, choices(program, node, value, working)
     if node.kind == "ifelse":
-        if value is not True and value is not False:
-            raise DecisionError(
-                f"gate {node.name!r} returned {_short(value)}, a {_kind(type(value))}; an ifelse gate returns "
-                f"True or False (wrap it in bool(...))"
-            )
-        assert node.when is not None
-        target = node.when[0] if value else node.when[1]
-        return {}, () if target in node.pruned else (target,)
-    if node.targets:
-        decision = ()
+        return {}, _branch(node, value)
+    decision: tuple[Choice, ...] | None = () if node.targets else None
     if isinstance(value, Command):
-        if value.goto is not None and not node.targets and not node.pruned:
-            raise DecisionError(
-                f"node {node.name!r} returned a Command with goto={value.goto!r}, but declares no targets; "
-                f"add @node(goto=[...])"
-            )
-        if node.targets or node.pruned:
-            decision = choices(program, node, value.goto, working, several=True)
+        decision = _goto(program, node, value, working)
         update = _mapping(node, {} if value.update is None else value.update)
     elif value is END or isinstance(value, Send):
         raise OutputError(
@@ -66,6 +51,28 @@ def read(program: Program, node: Node, value: Any, working: WorkingState) -> Rea
     if node.cutoff is not None:
         update = _changed(program, node, update, working)
     return update, decision
+
+
+def _branch(node: Node, value: Any) -> tuple[Choice, ...]:
+    if value is not True and value is not False:
+        raise DecisionError(
+            f"gate {node.name!r} returned {_short(value)}, a {_kind(type(value))}; an ifelse gate returns "
+            f"True or False (wrap it in bool(...))"
+        )
+    assert node.when is not None
+    target = node.when[0] if value else node.when[1]
+    return () if target in node.pruned else (target,)
+
+
+def _goto(program: Program, node: Node, command: Command, working: WorkingState) -> tuple[Choice, ...] | None:
+    if node.targets or node.pruned:
+        return choices(program, node, command.goto, working, several=True)
+    if command.goto is not None:
+        raise DecisionError(
+            f"node {node.name!r} returned a Command with goto={command.goto!r}, but declares no targets; "
+            f"add @node(goto=[...])"
+        )
+    return None
 
 
 def _pairs(node: Node, value: Any) -> Mapping[str, Any]:

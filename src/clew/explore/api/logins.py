@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -210,14 +210,18 @@ def _names_password(document: ApiDocument, schema: Any, depth: int) -> bool:
     )
 
 
+def _token_operation(document: ApiDocument, posts: Sequence[Operation]) -> Operation | None:
+    """Return the operation that a flow of a security scheme names."""
+    flows = [flow for scheme in document.schemes.values() for flow in (scheme.get("flows") or {}).values()]
+    urls = tuple(filter(None, (urlsplit(str(flow.get("tokenUrl", ""))).path.strip("/") for flow in flows)))
+    return next((each for url in urls for each in posts if each.path.strip("/").endswith(url)), None)
+
+
 def _login_operation(document: ApiDocument) -> Operation | None:
     posts = [each for each in document.operations if each.method == "post"]
-    for scheme in document.schemes.values():
-        for flow in (scheme.get("flows") or {}).values():
-            url = urlsplit(str(flow.get("tokenUrl", ""))).path.strip("/")
-            for each in posts:
-                if url and each.path.strip("/").endswith(url):
-                    return each
+    by_flow = _token_operation(document, posts)
+    if by_flow is not None:
+        return by_flow
     found = [
         each
         for each in posts

@@ -70,28 +70,32 @@ def _keys_of(path: str) -> tuple[str, str, str]:
 def _is_certain(key: str, graph: Graph) -> bool:
     """Return whether a node of the graph may ask at this key; False if only a run can tell. Raise if nothing can."""
     asking = list(_asking(graph))
+    places = {path for path, _ in asking}
     if "/" not in key and "#" not in key:
-        if any(key == path.rpartition("/")[2] for path, _ in asking):
+        names = {path.rpartition("/")[2] for path in places}
+        if key in names:
             return True
+        if key not in _names(graph) and any(_has_context(node) for _, node in asking):
+            return False  # it may be a node of a child
+        places |= names
     else:
-        *outer, last = key.split("/")
-        inside: Graph | None = graph
-        for part in outer:
-            node = None if inside is None else inside.nodes.get(part.partition("#")[0])
-            if node is not None and _has_context(node):
-                return False  # the rest is inside a child
-            inside = None if node is None or node.subgraph is None else node.subgraph.graph
-        node = None if inside is None else inside.nodes.get(last.partition("#")[0])
+        node = _node_at(key, graph)
         if node is not None and _may_ask(node):
-            return "#" not in key
-    names = {path.rpartition("/")[2] for path, _ in asking}
-    is_name = "/" not in key and "#" not in key
-    if is_name and key not in _names(graph) and any(_has_context(node) for _, node in asking):
-        return False  # it may be a node of a child
-    raise DefinitionError(
-        f"answers: no question can be asked at {key!r}; "
-        f"{nearest(key, sorted({*(path for path, _ in asking), *(names if is_name else ())}))}"
-    )
+            return key in places  # a visit, or a node of a child, is known only in a run
+    raise DefinitionError(f"answers: no question can be asked at {key!r}; {nearest(key, sorted(places))}")
+
+
+def _node_at(key: str, graph: Graph) -> Node | None:
+    """Return the node at a path, or the node with a context around it."""
+    *outer, last = (part.partition("#")[0] for part in key.split("/"))
+    for part in outer:
+        node = graph.nodes.get(part)
+        if node is None or _has_context(node):
+            return node
+        if node.subgraph is None:
+            return None
+        graph = node.subgraph.graph
+    return graph.nodes.get(last)
 
 
 def _asking(graph: Graph, prefix: str = "") -> Iterable[tuple[str, Node]]:

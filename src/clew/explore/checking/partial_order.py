@@ -42,6 +42,23 @@ from clew.graph import Graph
 from clew.graph.names import nearest
 
 
+def _check(node_systems: Any, graph: Graph, systems: frozenset[str]) -> None:
+    if not isinstance(node_systems, Mapping):
+        raise DefinitionError(f'node_systems: expected {{"node": ["system", ...]}}, got {node_systems!r}')
+    for node, used in node_systems.items():
+        if isinstance(used, str) or not isinstance(used, Iterable):
+            raise DefinitionError(
+                f"node_systems of {node!r}: expected a list of system names, got {used!r}; write [{used!r}]"
+            )
+        if node not in graph.nodes:
+            raise DefinitionError(f"node_systems: node {node!r} does not exist; {nearest(node, graph.nodes)}")
+        if unknown := sorted(set(used) - systems):
+            raise DefinitionError(
+                f"node_systems of {node!r}: system {unknown[0]!r} is not in systems; "
+                f"{nearest(unknown[0], sorted(systems))}"
+            )
+
+
 class PartialOrderReduction:
     """Decides which of the running items may complete first."""
 
@@ -53,23 +70,7 @@ class PartialOrderReduction:
         systems: Sequence[str],
     ) -> None:
         everything = frozenset(systems)
-        if not isinstance(node_systems, Mapping):
-            raise DefinitionError(f'node_systems: expected {{"node": ["system", ...]}}, got {node_systems!r}')
-        for node, used in node_systems.items():
-            if isinstance(used, str) or not isinstance(used, Iterable):
-                raise DefinitionError(
-                    f"node_systems of {node!r}: expected a list of system names, got {used!r}; write [{used!r}]"
-                )
-            if node not in graph.nodes:
-                raise DefinitionError(
-                    f"node_systems: node {node!r} does not exist; {nearest(node, graph.nodes)}"
-                )
-            unknown = sorted(set(used) - everything)
-            if unknown:
-                raise DefinitionError(
-                    f"node_systems of {node!r}: system {unknown[0]!r} is not in systems; "
-                    f"{nearest(unknown[0], systems)}"
-                )
+        _check(node_systems, graph, everything)
         self._uses = {name: frozenset(node_systems.get(name, everything)) for name in graph.nodes}
         check_values(graph, given)  # program_of does not report missing values if it has a cached program
         program = program_of(graph, frozenset(given))

@@ -100,19 +100,25 @@ _DEFERRED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 )
 
 
+def _index_of(actions: Sequence[Action]) -> dict[str, int]:
+    """Return the number of each action by its name."""
+    index = {action.name: number for number, action in enumerate(actions)}
+    for number, action in enumerate(actions):
+        if index[action.name] != number:
+            raise DefinitionError(f"two actions are called {action.name!r}; give each a unique name")
+        for name in action.requires:
+            if name not in index:
+                raise DefinitionError(
+                    f"action {action.name!r} requires {name!r}, which is not one of the actions"
+                )
+    return index
+
+
 class PathRules:
     """The rules of `requires` and `max_calls`: which actions a path allows, and the progress to record for that."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
-        index = {action.name: number for number, action in enumerate(actions)}
-        if len(index) < len(actions):
-            duplicate = next(a.name for n, a in enumerate(actions) if index[a.name] != n)
-            raise DefinitionError(f"two actions are called {duplicate!r}; give each a unique name")
-        unknown = [(a.name, name) for a in actions for name in a.requires if name not in index]
-        if unknown:
-            raise DefinitionError(
-                f"action {unknown[0][0]!r} requires {unknown[0][1]!r}, which is not one of the actions"
-            )
+        index = _index_of(actions)
         required = {index[name] for action in actions for name in action.requires}
         limited = {number for number, action in enumerate(actions) if action.max_calls is not None}
         counted = sorted(required | limited)

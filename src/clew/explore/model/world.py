@@ -350,31 +350,8 @@ class World:
         """
         if not isinstance(state, State):
             raise DefinitionError(f"replay_to expects a State, got {state!r}; pass what observe() returned")
-        actions: list[Action] = []
-        position: Position | None = state.digest
-        by_digest = {each.digest: each for each in self._checkpoints.values() if each.digest is not None}
-        seen = set()
-        while position is not None and position not in seen:
-            seen.add(position)
-            checkpoint = (
-                self._checkpoints.get(position) if isinstance(position, str) else by_digest.get(position)
-            )
-            if checkpoint is not None and self._invalid_system(checkpoint) is None:
-                self.rollback(checkpoint.id)
-                break
-            if position == self._position and not self._actions_since and not self.poisoned:
-                break
-            path = self._paths.get(position)
-            if path is None and self._path_lookup is not None and isinstance(position, bytes):
-                path = self._path_lookup(position)
-            if path is None:
-                position = None
-                break
-            actions[:0] = path.actions
-            position = path.origin
-        else:
-            position = None
-        if position is None:
+        actions = self._return_before(state.digest)
+        if actions is None:
             raise UnknownCheckpointError(
                 f"Checkpoint not found: no checkpoint is on the path to state {state.id}; "
                 "create one with observe_and_checkpoint before acting"
@@ -388,6 +365,32 @@ class World:
                 f"{', '.join(action.name for action in actions) or 'none'}; make sure that they depend only on what "
                 "the world rolls back, not on a clock, random numbers or an outside service"
             )
+
+    def _return_before(self, digest: bytes) -> list[Action] | None:
+        """Roll back to the last checkpoint on the path to a state, unless the world is on it already. Return the rest
+        of the path, or None without a checkpoint."""
+        by_digest = {each.digest: each for each in self._checkpoints.values() if each.digest is not None}
+        actions: list[Action] = []
+        position: Position = digest
+        seen: set[Position] = set()
+        while position not in seen:
+            seen.add(position)
+            checkpoint = (
+                self._checkpoints.get(position) if isinstance(position, str) else by_digest.get(position)
+            )
+            if checkpoint is not None and self._invalid_system(checkpoint) is None:
+                self.rollback(checkpoint.id)
+                return actions
+            if position == self._position and not self._actions_since and not self.poisoned:
+                return actions
+            path = self._paths.get(position)
+            if path is None and self._path_lookup is not None and isinstance(position, bytes):
+                path = self._path_lookup(position)
+            if path is None or path.origin is None:
+                return None
+            actions[:0] = path.actions
+            position = path.origin
+        return None
 
 
 def _check_options(systems: Any, context: Any, exclude_from_identity: Any, canonicalize: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from clew.explore.model.state_graph import StateGraph
@@ -50,15 +51,13 @@ def changes(result: ExplorationResult, before: State, after: State) -> list[Chan
 
 def _compare(where: str, before: Any, after: Any, found: list[Change]) -> None:
     if isinstance(before, dict) and isinstance(after, dict):
-        for key in [*before, *(key for key in after if key not in before)]:
+        for key in {**before, **after}:
             path = f"{where}.{key}" if where else str(key)
             _compare(path, before.get(key, ABSENT), after.get(key, ABSENT), found)
     elif isinstance(before, list) and isinstance(after, list):
-        for index in range(max(len(before), len(after))):
-            old = before[index] if index < len(before) else ABSENT
-            new = after[index] if index < len(after) else ABSENT
+        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=ABSENT)):
             _compare(f"{where}[{index}]", old, new, found)
-    elif before is ABSENT or after is ABSENT or type(before) is not type(after) or before != after:
+    elif type(before) is not type(after) or before != after:
         found.append((where, one_line(before), one_line(after)))
 
 

@@ -14,7 +14,7 @@ Other values that nodes write are not inputs, but a run accepts them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,30 +41,45 @@ def read_interface(graph: Graph) -> Interface:
     """Return the inputs of a graph; each kind is in the order in which nodes read them."""
     writers = writers_of(graph.nodes)
     loop_of = loops_of(graph.nodes, links(graph.nodes, graph.edges))
+    inputs = list(_inputs(graph, writers))
+    given = [(value, reader) for value, reader, others in inputs if not others]
+    required = dict.fromkeys([*_needed(graph, given), *required_fields(graph)])
+    seeds = [
+        value
+        for value, reader, others in inputs
+        if value in writers and all(_on_one_loop(loop_of, reader.name, name) for name in others)
+    ]
+    optional = [value for value, _ in given if value not in writers]
+    if graph.schema is not None and any(node.reads_state for node in graph.nodes.values()):
+        optional += [
+            field for field in graph.schema.fields if field not in writers and field not in graph.bound
+        ]
+    return Interface(tuple(required), _others(seeds, required), _others(optional, required))
+
+
+def _needed(graph: Graph, given: Iterable[tuple[str, Node]]) -> Iterator[str]:
+    """Yield the values without another writer that their reader cannot run without."""
     defaults = seeds_that_count(graph)
     sent_to = {target for node in graph.nodes.values() if may_send(node) for target in node.targets}
-    required: dict[str, None] = {}
-    seeds: dict[str, None] = {}
-    optional: dict[str, None] = {}
+    for value, reader in given:
+        if value in reader.required and value not in defaults and reader.name not in sent_to:
+            yield value
+
+
+def _inputs(graph: Graph, writers: Mapping[str, list[str]]) -> Iterator[tuple[str, Node, list[str]]]:
+    """Yield the values that nodes read by name, each with its reader and the other nodes that write it."""
     for reader in graph.nodes.values():
         for value in reader.inputs:
-            others = [name for name in writers.get(value, ()) if name != reader.name]
-            if value in graph.bound:
-                continue
-            if not others:
-                needed = value in reader.required and value not in defaults and reader.name not in sent_to
-                kind = required if needed else seeds if value in writers else optional
-                kind[value] = None
-            elif reader.name in loop_of and all(loop_of.get(n) == loop_of[reader.name] for n in others):
-                seeds[value] = None
-    required.update(dict.fromkeys(required_fields(graph)))
-    if graph.schema is not None and any(node.reads_state for node in graph.nodes.values()):
-        optional.update((field, None) for field in graph.schema.fields if field not in writers)
-    return Interface(
-        tuple(required),
-        tuple(name for name in seeds if name not in required),
-        tuple(name for name in optional if name not in required and name not in graph.bound),
-    )
+            if value not in graph.bound:
+                yield value, reader, [name for name in writers.get(value, ()) if name != reader.name]
+
+
+def _on_one_loop(loop_of: Mapping[str, int], reader: str, writer: str) -> bool:
+    return reader in loop_of and loop_of.get(writer) == loop_of[reader]
+
+
+def _others(values: Iterable[str], required: Mapping[str, None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in values if value not in required))
 
 
 def required_fields(graph: Graph) -> tuple[str, ...]:

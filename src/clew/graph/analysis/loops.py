@@ -21,10 +21,12 @@ Nodes are numbers here, and links are pairs of numbers; `Heads` answers question
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 Pair = tuple[int, int]
+Rule = tuple[Callable[[int], bool], int | None]
+"""Which candidates a rule selects, and how many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +54,20 @@ class Heads:
         entered = tuple(i for i in sorted(members) if i in self.entry)
         if entered:
             return entered
-        candidates = [i for i in sorted(members) if self.startable(i, members)]
-        by_gate = {i for i in members if any(s in members for s in self.gates_of(i))}
-        by_control = {i for i in members if any(s in members for s in self.controls_of(i))}
-        from_outside = {i for i in members if any(s not in members for s in self.gates_of(i))}
-        free = [i for i in candidates if i not in by_gate and i not in by_control]
-        if free:
-            return (free[0],)
-        entered = tuple(i for i in candidates if i in from_outside)
-        if entered:
-            return entered
-        preferences: tuple[Callable[[int], bool], ...] = (
-            lambda i: i in by_control,
-            lambda i: self.is_gate(i) and self.fed(i, members),
-            lambda i: i in by_gate,
-            self.is_gate,
-            lambda i: True,
+        by_gate = {i for i in members if not members.isdisjoint(self.gates_of(i))}
+        by_control = {i for i in members if not members.isdisjoint(self.controls_of(i))}
+        rules: tuple[Rule, ...] = (
+            (lambda i: i not in by_gate and i not in by_control, 1),
+            (lambda i: not members.issuperset(self.gates_of(i)), None),
+            (lambda i: i in by_control, 1),
+            (lambda i: self.is_gate(i) and self.fed(i, members), 1),
+            (lambda i: i in by_gate, 1),
+            (self.is_gate, 1),
+            (lambda i: True, 1),
         )
-        for wanted in preferences:
-            for i in candidates:
-                if wanted(i):
-                    return (i,)
-        return ()
+        candidates = [i for i in sorted(members) if self.startable(i, members)]
+        chosen = ((tuple(filter(wanted, candidates)), most) for wanted, most in rules)
+        return next((found[:most] for found, most in chosen if found), ())
 
 
 def find_loops(n: int, pairs: Sequence[Pair], heads: Heads) -> tuple[tuple[Loop, ...], dict[Pair, int]]:
@@ -100,36 +94,39 @@ def find_loops(n: int, pairs: Sequence[Pair], heads: Heads) -> tuple[tuple[Loop,
 
 
 def _strong_sets(nodes: Iterable[int], pairs: Sequence[Pair]) -> list[tuple[frozenset[int], list[Pair]]]:
-    """Return the strongly connected sets of two or more nodes with the pairs inside each, ordered by first member.
+    """Return the strongly connected sets of two or more nodes with the pairs inside each, ordered by first member."""
+    found = sorted(_tarjan(list(nodes), pairs), key=min)
+    home = {member: number for number, members in enumerate(found) for member in members}
+    inside: list[list[Pair]] = [[] for _ in found]
+    for s, t in pairs:
+        if s in home and home[s] == home.get(t):
+            inside[home[s]].append((s, t))
+    return list(zip(found, inside, strict=True))
 
-    This is Tarjan's algorithm without recursion.
-    """
-    nodes = list(nodes)
+
+def _tarjan(nodes: Sequence[int], pairs: Sequence[Pair]) -> Iterator[frozenset[int]]:
+    """Yield the strongly connected sets of two or more nodes, by Tarjan's algorithm without recursion."""
     targets: dict[int, list[int]] = {i: [] for i in nodes}
     for s, t in pairs:
         targets[s].append(t)
     order: dict[int, int] = {}
     low: dict[int, int] = {}
-    pending: list[int] = []
-    is_pending: set[int] = set()
-    found: list[frozenset[int]] = []
+    pending: dict[int, None] = {}  # a stack of nodes whose sets are not complete
+    work: list[tuple[int, Iterator[int]]] = []
     for root in nodes:
-        if root in order:
-            continue
-        work = [(root, iter(targets[root]))]
-        order[root] = low[root] = len(order)
-        pending.append(root)
-        is_pending.add(root)
-        while work:
+        new: int | None = root if root not in order else None
+        while work or new is not None:
+            if new is not None:
+                order[new] = low[new] = len(order)
+                pending[new] = None
+                work.append((new, iter(targets[new])))
             node, rest = work[-1]
+            new = None
             for target in rest:
                 if target not in order:
-                    order[target] = low[target] = len(order)
-                    pending.append(target)
-                    is_pending.add(target)
-                    work.append((target, iter(targets[target])))
+                    new = target
                     break
-                if target in is_pending:
+                if target in pending:
                     low[node] = min(low[node], order[target])
             else:
                 work.pop()
@@ -137,22 +134,17 @@ def _strong_sets(nodes: Iterable[int], pairs: Sequence[Pair]) -> list[tuple[froz
                     parent = work[-1][0]
                     low[parent] = min(low[parent], low[node])
                 if low[node] == order[node]:
-                    members: list[int] = []
-                    while True:
-                        member = pending.pop()
-                        is_pending.discard(member)
-                        members.append(member)
-                        if member == node:
-                            break
+                    members = _popped(pending, node)
                     if len(members) > 1:
-                        found.append(frozenset(members))
-    found.sort(key=min)
-    home = {member: number for number, members in enumerate(found) for member in members}
-    inside: list[list[Pair]] = [[] for _ in found]
-    for s, t in pairs:
-        if s in home and home[s] == home.get(t):
-            inside[home[s]].append((s, t))
-    return list(zip(found, inside, strict=True))
+                        yield members
+
+
+def _popped(stack: dict[int, None], last: int) -> frozenset[int]:
+    """Remove the members above `last`, and `last` itself."""
+    members = {last}
+    while (member := stack.popitem()[0]) != last:
+        members.add(member)
+    return frozenset(members)
 
 
 def selects_off_loop(gate: str, on: Iterable[str], off: Iterable[str], *, verb: str) -> str:

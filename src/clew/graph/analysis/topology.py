@@ -67,6 +67,31 @@ def links(nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]]) -> tuple[
     return tuple(link for link in found if link.source != link.target and link.target in nodes)
 
 
+def _sources(n: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the sources of each of `n` nodes, from pairs of a source and a target."""
+    found: list[list[int]] = [[] for _ in range(n)]
+    for source, target in pairs:
+        found[target].append(source)
+    return found
+
+
+def _other_writers(node: Node, nodes: Sequence[Node]) -> int:
+    outputs = set(node.outputs)
+    return _mask(
+        i for i, other in enumerate(nodes) if other is not node and not outputs.isdisjoint(other.outputs)
+    )
+
+
+def _cannot_start(loop: Sequence[Node], wanted: Sequence[str]) -> str:
+    joins = [node.name for node in loop if node.is_join]
+    instead = f"; or take all_of() away from {', '.join(map(repr, joins))}" if joins else ""
+    return (
+        f"the loop {' → '.join(node.name for node in loop)} cannot start, because each of its nodes waits for another "
+        f"one; pass one of {', '.join(map(repr, wanted))} to the run, or give a parameter a default (a default in the "
+        f"state schema does not apply to a value that a node writes){instead}"
+    )
+
+
 class Topology:
     """The links of a graph, for one set of input names. Nodes are numbered in the order of declaration."""
 
@@ -79,17 +104,13 @@ class Topology:
         n = len(nodes)
         self.links = links(graph.nodes, graph.edges)
 
-        pairs: dict[tuple[int, int], None] = {}
-        self.gates_of: list[list[int]] = [[] for _ in nodes]
-        self.controls_of: list[list[int]] = [[] for _ in nodes]
-        for link in self.links:
-            pair = (self.index[link.source], self.index[link.target])
-            pairs[pair] = None
-            if link.kind == "gate":
-                self.gates_of[pair[1]].append(pair[0])
-            elif link.kind == "control":
-                self.controls_of[pair[1]].append(pair[0])
-        self.pairs = pairs
+        numbers = [(self.index[link.source], self.index[link.target]) for link in self.links]
+        self.pairs = pairs = dict.fromkeys(numbers)
+        by_kind: dict[str, list[tuple[int, int]]] = {"data": [], "control": [], "gate": []}
+        for link, pair in zip(self.links, numbers, strict=True):
+            by_kind[link.kind].append(pair)
+        self.gates_of = _sources(n, by_kind["gate"])
+        self.controls_of = _sources(n, by_kind["control"])
 
         self.loops, self.back = self._find_loops(graph, nodes)
         self.on_loops: list[int] = [0] * n
@@ -98,29 +119,15 @@ class Topology:
                 self.on_loops[member] |= 1 << number
         self.loop_masks: list[int] = [_mask(loop.members) for loop in self.loops]
 
-        self.forward_sources: list[list[int]] = [[] for _ in range(n)]
-        self.sources: list[list[int]] = [[] for _ in range(n)]
-        self.targets: list[list[int]] = [[] for _ in range(n)]
-        self.forward_targets: list[list[int]] = [[] for _ in range(n)]
-        for source, target in pairs:
-            self.sources[target].append(source)
-            self.targets[source].append(target)
-            if (source, target) not in self.back:
-                self.forward_sources[target].append(source)
-                self.forward_targets[source].append(target)
+        forward = [pair for pair in pairs if pair not in self.back]
+        self.sources = _sources(n, pairs)
+        self.targets = _sources(n, ((target, source) for source, target in pairs))
+        self.forward_sources = _sources(n, forward)
+        self.forward_targets = _sources(n, ((target, source) for source, target in forward))
         self._eager = [node.eager for node in nodes]
         self._reads_state = [node.reads_state for node in nodes]
         # a cutoff compares with the last write of a value, so the other writers affect it
-        self._compared = [
-            _mask(
-                j
-                for j, other in enumerate(nodes)
-                if j != i and not set(node.outputs).isdisjoint(other.outputs)
-            )
-            if node.cutoff is not None
-            else 0
-            for i, node in enumerate(nodes)
-        ]
+        self._compared = [0 if node.cutoff is None else _other_writers(node, nodes) for node in nodes]
         self._up: dict[int, int] = {}
         self._reach: dict[int, tuple[int, ...]] = {}
         self._closed = not (self.loops or any(self._eager) or any(self._compared))
@@ -165,15 +172,8 @@ class Topology:
         for loop in loops:
             if not loop.heads:
                 members = sorted(loop.members)
-                names = " → ".join(self.names[i] for i in members)
                 wanted = sorted({value for i in members for value in open_inputs(i)})
-                joins = [self.names[i] for i in members if nodes[i].is_join]
-                instead = f"; or take all_of() away from {', '.join(map(repr, joins))}" if joins else ""
-                raise InputError(
-                    f"the loop {names} cannot start, because each of its nodes waits for another one; "
-                    f"pass one of {', '.join(repr(w) for w in wanted)} to the run, or give a parameter a default (a "
-                    f"default in the state schema does not apply to a value that a node writes){instead}"
-                )
+                raise InputError(_cannot_start([nodes[i] for i in members], wanted))
         return loops, back
 
     # -- waiting ---------------------------------------------------------------------------------------

@@ -301,58 +301,30 @@ class _Hashing:
             except EncodeError:
                 yield from self._unhashable(value, name)
 
-    def _constant(self, value: Any, name: str) -> Iterator[bytes]:
-        """Yield the parts of a module value."""
-        kind = type(value)
-        if value is MISSING:
-            yield b"missing"
-        elif kind in _SCALARS:
-            is_long = kind is int and value.bit_length() > _LONG
-            text = hex(value) if is_long else repr(value)
-            yield from (kind.__name__.encode(), text.encode(errors="surrogatepass"))
-        elif isinstance(value, type):
-            yield from self._class(value)
-        elif isinstance(value, enum.Enum):
-            yield from self._class(kind)
-            yield value.name.encode()
-        elif isinstance(value, tuple):
-            yield f"{kind.__qualname__} {len(value)}".encode()
-            for item in value:
-                yield from self._constant(item, name)
-        elif isinstance(value, frozenset):
-            yield from (b"frozenset", *self._unordered([(item,) for item in value], name))
-        elif isinstance(value, types.MappingProxyType):
-            yield from (b"mapping", *self._unordered(value.items(), name))
-        elif isinstance(value, types.ModuleType):
-            if self._package.has(value.__name__, vars(value)):  # as in getattr(prompts, name)
-                self.unhashed.add(f"{name} (module)")
-            self._note_left_out(value.__name__, name)
-            yield value.__name__.encode()
-        elif kind is range or _comes_from(kind, _BY_TEXT):
-            yield from (kind.__qualname__.encode(), repr(value).encode())
-        elif isinstance(value, re.Pattern):
-            yield from (b"pattern", repr(value.pattern).encode(), str(value.flags).encode())
-        elif _comes_from(kind, _LOGGING):
-            yield b"logger"
-        elif (fields := frozen_fields(value)) is not None:
-            again = self._is_again(value)
-            if again is not None:
-                yield again
-                return
-            yield from self._class(kind)
-            for field, item in fields.items():
-                yield field.encode()
-                yield from self.given(item, f"{name}.{field}")
-        elif (
-            isinstance(value, functools.partial) or hasattr(value, "__wrapped__") or inspect.isroutine(value)
-        ):
-            yield from self._named_function(value)
-        elif kind.__module__ in ("typing", "types"):
-            yield shown(value).encode()
-        elif _is_graph(value):
-            yield self._later(value)
-        else:
-            yield from self._unhashable(value, name)
+    def _constant(self, value: Any, name: str) -> Iterable[bytes]:
+        """Return the parts of a module value, by the first row of `_PARTS` that it matches."""
+        return next(parts for is_kind, parts in _PARTS if is_kind(value))(self, value, name)
+
+    def _tuple(self, value: tuple[Any, ...], name: str) -> Iterator[bytes]:
+        yield f"{_named(value)} {len(value)}".encode()
+        for item in value:
+            yield from self._constant(item, name)
+
+    def _module(self, value: types.ModuleType, name: str) -> Iterator[bytes]:
+        if self._package.has(value.__name__, vars(value)):  # as in getattr(prompts, name)
+            self.unhashed.add(f"{name} (module)")
+        self._note_left_out(value.__name__, name)
+        yield value.__name__.encode()
+
+    def _instance(self, value: Any, name: str) -> Iterator[bytes]:
+        again = self._is_again(value)
+        if again is not None:
+            yield again
+            return
+        yield from self._class(type(value))
+        for field, item in (frozen_fields(value) or {}).items():
+            yield field.encode()
+            yield from self.given(item, f"{name}.{field}")
 
     def _named_function(self, func: Any) -> Iterator[bytes]:
         """Yield the parts of a function that code names: its code, or the name of a library's function."""
@@ -484,3 +456,43 @@ def _comes_from(kind: type, modules: frozenset[str]) -> bool:
 
 def _named(value: Any) -> str:
     return type(value).__qualname__
+
+
+def _scalar(value: Any) -> Iterator[bytes]:
+    is_long = type(value) is int and value.bit_length() > _LONG
+    yield type(value).__name__.encode()
+    yield (hex(value) if is_long else repr(value)).encode(errors="surrogatepass")
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, functools.partial) or hasattr(value, "__wrapped__") or inspect.isroutine(value)
+
+
+_PARTS: tuple[tuple[Callable[[Any], bool], Callable[[_Hashing, Any, str], Iterable[bytes]]], ...] = (
+    (lambda v: v is MISSING, lambda h, v, at: (b"missing",)),
+    (lambda v: type(v) in _SCALARS, lambda h, v, at: _scalar(v)),
+    (lambda v: isinstance(v, type), lambda h, v, at: h._class(v)),
+    (lambda v: isinstance(v, enum.Enum), lambda h, v, at: (*h._class(type(v)), v.name.encode())),
+    (lambda v: isinstance(v, tuple), _Hashing._tuple),
+    (lambda v: isinstance(v, frozenset), lambda h, v, at: (b"frozenset", *h._unordered(zip(v), at))),
+    (
+        lambda v: isinstance(v, types.MappingProxyType),
+        lambda h, v, at: (b"mapping", *h._unordered(v.items(), at)),
+    ),
+    (lambda v: isinstance(v, types.ModuleType), _Hashing._module),
+    (
+        lambda v: type(v) is range or _comes_from(type(v), _BY_TEXT),
+        lambda h, v, at: (_named(v).encode(), repr(v).encode()),
+    ),
+    (
+        lambda v: isinstance(v, re.Pattern),
+        lambda h, v, at: (b"pattern", repr(v.pattern).encode(), str(v.flags).encode()),
+    ),
+    (lambda v: _comes_from(type(v), _LOGGING), lambda h, v, at: (b"logger",)),
+    (lambda v: frozen_fields(v) is not None, _Hashing._instance),
+    (_is_function, lambda h, v, at: h._named_function(v)),
+    (lambda v: type(v).__module__ in ("typing", "types"), lambda h, v, at: (shown(v).encode(),)),
+    (_is_graph, lambda h, v, at: (h._later(v),)),
+    (lambda v: True, _Hashing._unhashable),
+)
+"""How the parts of a module value are found: the first row whose test it passes."""

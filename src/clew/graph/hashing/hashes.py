@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 from weakref import WeakKeyDictionary
@@ -104,21 +105,21 @@ def graph_code(graph: Graph) -> GraphCode:
     fields = {} if graph.schema is None else graph.schema.fields
     reducers = {name: code_hash(each.reducer) for name, each in fields.items() if each.reducer is not None}
     parts = {name: _parts(node) for name, node in graph.nodes.items()}
-    nodes = {
-        name: digest(b"clew:node code", *(part.digest.encode() if part else b"" for part in each))
-        for name, each in parts.items()
-    }
+    nodes = {name: _joint_digest(each) for name, each in parts.items()}
     codes = [part.encode(errors="surrogatepass") for pair in nodes.items() for part in pair]
     reduced = {name: part.digest for name, part in reducers.items()}
-    found = [part for each in parts.values() for part in each if part is not None]
     made = graph.__dict__["_code"] = GraphCode(
-        digest(b"clew:graph code", *codes, b"reducers", *(part.encode() for part in reduced.values())),
+        digest(b"clew:graph code", *codes, b"reducers", *map(str.encode, reduced.values())),
         MappingProxyType(nodes),
         reduced,
         {name: whats for name in graph.nodes if (whats := _unhashed(parts[name]))},
-        tuple(read for part in (*reducers.values(), *found) for read in part.reads),
+        tuple(read for part in chain(reducers.values(), *parts.values()) if part for read in part.reads),
     )
     return made
+
+
+def _joint_digest(parts: Iterable[CodeHash | GraphCode | None]) -> str:
+    return digest(b"clew:node code", *(part.digest.encode() if part else b"" for part in parts))
 
 
 def _parts(node: Node) -> tuple[CodeHash | GraphCode | None, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew.errors import ClewError
 from clew.runtime.run_ids import checked_run_id
 
 if TYPE_CHECKING:
@@ -49,3 +50,22 @@ def conclude(works: Generator[Work, Any, T]) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+def written(session: Session, broken: BaseException | None) -> Generator[Work, Any, BaseException | None]:
+    """Write what is left of a run; return the error that has ended it."""
+    try:
+        if broken is not None:
+            session.cancelled = True  # for nodes that still run on threads
+            session.flush()
+        session.measure()
+        yield session.writer.close
+    except ClewError as error:
+        if broken is None:  # otherwise the first error is already on its way to the caller
+            return session.lost or error
+    except GeneratorExit:
+        raise
+    except BaseException:  # the interrupted call raises the interrupt again
+        if broken is None:
+            raise
+    return session.lost if broken is None else broken

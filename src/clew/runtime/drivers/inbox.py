@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import ClewError, InputError
 from clew.runtime.drivers.durable_waits import WAITING, AnswerMail, waits_of
+from clew.runtime.log.checks.answer_checks import check_answers
 from clew.runtime.log.entries.codec import EntryEncoder
 from clew.runtime.log.entries.records import AnswerRecord
 from clew.runtime.log.entries.wait_records import SignalRecord
@@ -125,7 +126,7 @@ def _taken(
         _log(store, run_id, fence, [], message)
         return []
     try:
-        answer = log.check_answers({}, {path: value}, graph, is_json=is_json)[path]
+        answer = check_answers(log, {}, {path: value}, graph, is_json=is_json)[path]
     except InputError as error:
         _log(store, run_id, fence, [], message)
         return [AnswerMail(path, refusal=str(error))]

@@ -34,6 +34,7 @@ from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.run_ids import checked_run_id
 from clew.runtime.turns.turn_calls import TurnCalls
+from clew.state.number_checks import is_number
 
 if TYPE_CHECKING:
     pass
@@ -140,7 +141,7 @@ class RunHandle:
         """
         if inside_event_loop():
             raise RunError("result() would block the running event loop; await the handle instead")
-        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
+        if timeout is not None and not is_number(timeout):
             raise InputError(f"timeout must be None or a number of seconds, got {timeout!r}")
         checked = self._handles.execution.check_of(check)
         until = None if timeout is None else time.monotonic() + timeout

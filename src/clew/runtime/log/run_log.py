@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from clew.display import brief
 from clew.engine.edits import is_by_hand
 from clew.engine.history.chain import Chain
 from clew.engine.history.reasons import RunLineage
@@ -29,7 +28,7 @@ from clew.engine.records import (
     Withdrawn,
 )
 from clew.engine.stops import Stops
-from clew.errors import RunStateError, UnknownRunError
+from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.checkpoints import Checkpoint, Origin
 from clew.runtime.log.checks.fingerprints import conflict_rule
@@ -42,9 +41,8 @@ from clew.runtime.log.entries.wait_records import (
     WaitEnd,
     WaitRecord,
     finish_waits,
-    has_open_waits,
 )
-from clew.runtime.log.frames import checked_answer, is_interrupt
+from clew.runtime.log.frames import is_interrupt
 from clew.runtime.log.metrics import Measured, Totals, has_failed_inside, lifetime
 from clew.runtime.log.snapshots import SinceSnapshot
 from clew.state import GraphState, Position, assemble, position_of
@@ -91,53 +89,6 @@ class RunLog(msgspec.Struct):
     def questions(self) -> list[Question]:
         """The open questions."""
         return list(self.asked.values())
-
-    def check_answers(
-        self, single: Mapping[str, Any], answers: Mapping[str, Any], graph: Graph, *, is_json: bool = False
-    ) -> dict[str, Any]:
-        """Check answers and return them by path. `single` holds the answer given without a path, if any. With
-        `is_json`, they are converted to the types of the values that they become.
-
-        Raises:
-            RunStateError: If an answer or its question is missing.
-            InputError: If the state schema rejects an answer.
-        """
-        run, asked = self.row.run_id, {question.path: question for question in self.questions}
-        listed = "; ".join(f"{path}: {brief(asked[path].question)}" for path in sorted(asked)) or "none"
-        if single and (len(asked) != 1 or answers):
-            if not asked and self.answers and self.row.status not in ("completed", "failed"):
-                raise RunStateError(
-                    f"run {run!r} has no open question: its last answer is stored, and the run has not continued yet; "
-                    f"continue it with engine.resume({run!r})"
-                )
-            if not asked and self.row.status == "completed":
-                raise RunStateError(
-                    f"run {run!r} is completed and has no open question; to change an answer, change the value with "
-                    f"engine.update({run!r}, ...), or start from a step before it with engine.fork({run!r}, step=...)"
-                )
-            if not asked:
-                raise RunStateError(f"run {run!r} has no open question; resume it without an answer")
-            if answers:
-                raise RunStateError(
-                    f"run {run!r}: answer= and answers= were both given; give answer= for a single question, or "
-                    f"answers={{path: ...}} for all; open questions: {listed}"
-                )
-            raise RunStateError(
-                f"run {run!r} asks several questions ({listed}); answer with "
-                f"engine.resume({run!r}, answers={{path: ...}})"
-            )
-        given = {next(iter(asked)): single["answer"]} if single else dict(answers)
-        for path in given:
-            if path not in asked:
-                raise RunStateError(f"run {run!r} has no question at {path!r}; open questions: {listed}")
-            given[path] = checked_answer(graph, asked[path], given[path], is_json=is_json)
-        # otherwise its process died right after the answer, or it also waits for something else
-        if self.row.status == "waiting" and asked and not given and not has_open_waits(self):
-            raise RunStateError(
-                f"run {run!r} waits for an answer ({listed}); answer with "
-                f"engine.resume({run!r}, {'answer=...' if len(asked) == 1 else 'answers={path: ...}'})"
-            )
-        return given
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return the outcomes of all items by path: those in steps, also of subgraphs, and finished items."""

@@ -21,7 +21,7 @@ encoding is found before any part of its record is written; the records before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from time import perf_counter
 from typing import Any, Literal
@@ -87,6 +87,13 @@ class _Measured:
         began = perf_counter()
         self._store.append(*args, **kwargs)
         self._report(perf_counter() - began)
+
+
+def _dropped_with(record: WaitEnd | PublishedData) -> list[tuple[str, str, int]]:
+    """Return the entry that is no longer needed: a signal that was taken, the oldest published data."""
+    if isinstance(record, PublishedData):
+        return [(PUBLISHED.name, "", record.n - MOST_PUBLISHED)]
+    return [(SIGNAL.name, record.name, record.signal)] if record.signal else []
 
 
 class LogWriter:
@@ -242,47 +249,53 @@ class LogWriter:
         statements: list[Statement] = []
         rejected: EncodeError | None = None
         for record in records:
-            if type(record) is FinishedItem:
+            kind = type(record)
+            if kind is FinishedItem:
                 numbers = self._finished.setdefault((record.path, record.epoch), [])
                 numbers.append(numbers[-1] + 1 if numbers else 0)
                 record = msgspec.structs.replace(record, n=numbers[-1])
-            elif type(record) is Withdrawn:
-                item = (record.path, record.epoch)
-                drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._finished.pop(item, ())]
-                for path in [path for path in self._asked if record.covers(path)]:
-                    drop.append((QUESTION.name, path, self._asked.pop(path).number))
+            elif kind is Withdrawn:
+                drop += self._withdrawn(record)
                 continue
-            elif self._finished and type(record) is Step:
-                for outcome in record.outcomes:
-                    item = (record.prefix + outcome.path, record.epoch)
-                    path = with_epoch(*item)
-                    drop += [(JOURNAL.name, path, n) for n in self._finished.pop(item, ())]
+            elif kind is Step and self._finished:
+                drop += self._committed(record)
             try:
                 entries.append(encoder.entry(record))
             except EncodeError as error:
                 rejected = error
-                if type(record) in (RecordedCall, PublishedData):
+                if kind in (RecordedCall, PublishedData):
                     continue  # its node gets the error; no other record depends on it
                 self._failure = error
                 break  # the records before it are written
-            if type(record) is WaitEnd and record.signal:
-                drop.append((SIGNAL.name, record.name, record.signal))
-            elif type(record) is PublishedData:
-                drop.append((PUBLISHED.name, "", record.n - MOST_PUBLISHED))
-            elif type(record) is Question:
+            if kind is Question:
                 self._replace_question(encoder, record, entries[-1])
+            elif kind is WaitEnd or kind is PublishedData:
+                drop += _dropped_with(record)
             if self.attached:
                 statements += self._detached(record)
         blobs, encoder.blobs = encoder.blobs, {}
         if entries or drop:
             self._dispatch((entries, drop, blobs, statements))
-        steps = [len(entry.body) for entry in entries if is_own_step(entry)]
-        if steps:
+        if steps := [len(entry.body) for entry in entries if is_own_step(entry)]:
             self._since.add(sum(steps) + sum(map(len, blobs.values())), len(steps))
         if rejected is not None:
             raise rejected
         if self._since.is_due:
             self._write_snapshot()
+
+    def _withdrawn(self, record: Withdrawn) -> Iterator[tuple[str, str, int]]:
+        """Yield the entries of a withdrawn item, and of the questions inside it."""
+        yield from self._no_longer_finished(record.path, record.epoch)
+        for path in [path for path in self._asked if record.covers(path)]:
+            yield QUESTION.name, path, self._asked.pop(path).number
+
+    def _committed(self, step: Step) -> Iterator[tuple[str, str, int]]:
+        """Yield the entries of finished items that are now in a step."""
+        for outcome in step.outcomes:
+            yield from self._no_longer_finished(step.prefix + outcome.path, step.epoch)
+
+    def _no_longer_finished(self, path: str, epoch: tuple[int, ...]) -> list[tuple[str, str, int]]:
+        return [(JOURNAL.name, with_epoch(path, epoch), n) for n in self._finished.pop((path, epoch), ())]
 
     def _replace_question(self, encoder: EntryEncoder, question: Question, entry: LogEntry) -> None:
         """Drop the stored question of an item that restarted and rephrased it.

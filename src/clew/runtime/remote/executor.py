@@ -19,6 +19,7 @@ from clew.runtime.remote.attempts import Attempt, QueueTimes
 from clew.runtime.remote.desk import Desk, RemoteCall
 from clew.runtime.remote.inputs import InputStore, LargeInputs
 from clew.runtime.remote.pickling import Dumps
+from clew.state.number_checks import is_int, is_number
 
 TaskEnd = Literal["over", "lost", "lost-input", "broken", "unreachable"]
 """What a cluster says about a task: it ended, its worker or an input is lost, it cannot run, or found no driver."""
@@ -170,7 +171,7 @@ class RemoteExecutor(Executor):
 
 def check_limits(lost_workers: Any, lost_after: Any) -> None:
     """Raise DefinitionError for invalid limits."""
-    if not isinstance(lost_workers, int) or isinstance(lost_workers, bool) or lost_workers < 0:
+    if not is_int(lost_workers, 0):
         raise DefinitionError(f"lost_workers must be an int >= 0, got {lost_workers!r}")
-    if isinstance(lost_after, bool) or not isinstance(lost_after, (int, float)) or not lost_after > 0:
+    if not (is_number(lost_after) and lost_after > 0):
         raise DefinitionError(f"lost_after must be a number of seconds > 0, got {lost_after!r}")

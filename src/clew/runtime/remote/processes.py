@@ -26,6 +26,7 @@ from clew.runtime.remote.frames import Task
 from clew.runtime.remote.links import LinkClosedError, WorkerLink
 from clew.runtime.remote.pickling import plain_dumps
 from clew.runtime.remote.worker import serve
+from clew.state.number_checks import is_int
 
 _children = Lock()  # multiprocessing has none: starting a process also waits for others that have ended
 
@@ -70,7 +71,7 @@ class ProcessBackend:
 
     def __init__(self, workers: Any = None) -> None:
         count: Any = (os.cpu_count() or 1) if workers is None else workers
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        if not is_int(count, 1):
             raise DefinitionError(f"workers must be an int >= 1 or None, got {workers!r}")
         self.count = count
         # spawn: a forked process would keep the links of other workers open and inherit locks of threads that it lacks

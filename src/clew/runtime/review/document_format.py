@@ -84,6 +84,18 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
     clew: RunForm
 
 
+def _problem(document: Document) -> str | None:
+    """Return which names of a document are not valid, or None."""
+    run = document.clew
+    names = [(entry.kind, entry.path, entry.n) for entry in run.entries]
+    if len(set(names)) != len(names):
+        return "its log contains an entry twice"
+    texts = [document.run_id, run.graph, run.target, run.parent or "", run.structure]
+    texts += [part for pair in (*run.codes.items(), *(name[:2] for name in names)) for part in pair]
+    # a lone surrogate is found by the digest, which has to be encoded
+    return next((f"{short(text)} is not a valid name" for text in texts if "\0" in text), None)
+
+
 def document_of(document: Any) -> Document:
     """Check the types of a document. Raise CheckpointError if one is invalid, or if the format differs."""
     what = "this is not an exported run"
@@ -100,16 +112,9 @@ def document_of(document: Any) -> Document:
         found: Document = msgspec.convert(document, Document)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{what}: {error}; export the run again") from error
-    run = found.clew
-    names = [(entry.kind, entry.path, entry.n) for entry in run.entries]
-    if len(set(names)) != len(names):
-        raise CheckpointError(f"{what}: its log contains an entry twice; export the run again")
-    texts = [found.run_id, run.graph, run.target, run.parent or "", run.structure]
-    texts += [part for pair in run.codes.items() for part in pair]
-    texts += [part for name in names for part in name[:2]]
-    for text in texts:
-        if "\0" in text:  # a lone surrogate is found by the digest, which has to be encoded
-            raise CheckpointError(f"{what}: {short(text)} is not a valid name; export the run again")
+    problem = _problem(found)
+    if problem is not None:
+        raise CheckpointError(f"{what}: {problem}; export the run again")
     return found
 
 

@@ -21,6 +21,7 @@ difference. Its outcome is unknown, so the replay follows the chain only up to i
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -316,32 +317,39 @@ class Replayer:
         Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored. So is
         the work in subgraph items that a person has ended by hand: the step by hand is repeated as it is.
         """
+        stuck = math.inf if stuck_at is None else stuck_at
         last = self._log.start.step + len(self._log.steps)
-        failed = [path for path, each in self._outcomes.items() if each.error is not None or each.rescued]
-        around = [path for failure in self._failed.values() for path in failure.around]
-        made = [f"{prefix}{each.node}#{each.visit}" for prefix, each in self._made_by_hand()]
-        over = tuple(
-            f"{path}{end}" for path in (*self._broken, *self._failed, *around, *failed, *made) for end in "/["
-        )
+        over = tuple(f"{path}{sign}" for path in self._ended_around() for sign in "/[")
         for path, outcome in self._outcomes.items():
-            step = self._step_of(path)
-            if step > last or path.startswith(over):
+            if path in self._settled or path.startswith(over):
                 continue
-            if path not in self._settled and (stuck_at is None or step <= stuck_at):
+            if (step := self._step_of(path)) <= min(stuck, last):
                 yield Divergence("absent", step, path, outcome.node, "it ran when recorded, but does not now")
+        known = {*self._reached, *self._settled, *self._outcomes}
         for path, failure in self._failed.items():
-            is_known = path in self._reached or path in self._settled or path in self._outcomes
-            begun = any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.frames)
-            if not is_known and not begun and (stuck_at is None or failure.step <= stuck_at):
+            has_begun = any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.frames)
+            if path not in known and not has_begun and failure.step <= stuck:
                 message = "it failed when recorded, but does not run now"
                 yield Divergence("absent", failure.step, path, failure.node, message)
-        for path, questions in self._asked.items():
-            frame = self._log.frames.get(path[: path.rfind("/") + 1])
-            committed = last if frame is None else len(frame[1])
-            is_ahead = max(question.step for question in questions.values()) > committed + 1
-            if not (is_ahead or path in self._reached or path in self._settled or path.startswith(over)):
+        for path in self._asked:
+            is_known = path in self._reached or path in self._settled
+            if not (is_known or path.startswith(over) or self._is_ahead(path, last)):
                 message = "it asked a question when recorded, but does not run now"
                 yield Divergence("absent", self._step_of(path), path, _node_of(path), message)
+
+    def _is_ahead(self, path: str, last: int) -> bool:
+        """Return whether an item asked in a step after the first one that is not committed."""
+        frame = self._log.frames.get(path[: path.rfind("/") + 1])
+        committed = last if frame is None else len(frame[1])
+        return max(question.step for question in self._asked[path].values()) > committed + 1
+
+    def _ended_around(self) -> Iterator[str]:
+        """Yield the items that ended without the items inside them: they failed, or a person ended them."""
+        yield from self._broken
+        for path, failure in self._failed.items():
+            yield from (path, *failure.around)
+        yield from (path for path, each in self._outcomes.items() if each.error is not None or each.rescued)
+        yield from (f"{prefix}{each.node}#{each.visit}" for prefix, each in self._made_by_hand())
 
     def _made_by_hand(self) -> Iterator[tuple[str, Outcome]]:
         """Yield the outcomes by hand of nodes, with the prefixes of their frames."""

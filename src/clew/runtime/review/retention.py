@@ -19,6 +19,7 @@ from clew.engine.options import OPEN
 from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
 from clew.runtime.log.run_rows import STATUSES
 from clew.runtime.log.snapshots import begins_turn
+from clew.state.number_checks import is_number
 from clew.stores import RunRow, Store
 
 
@@ -41,33 +42,42 @@ def prune(
     """
     _check(keep, older_than, status)
     rows = store.rows()
-    roots = _roots(rows)
-    candidates = [
-        row
-        for row in rows
-        if row.child_of is None and (row.status == status if status is not None else row.status not in OPEN)
-    ]
-    if keep is not None:
-        candidates = candidates[: max(len(candidates) - keep, 0)]
-    if older_than is not None:
-        candidates = [row for row in candidates if row.updated < now - older_than]
     heads = {head for _, head in store.threads()}
     going = {
         row.run_id
-        for row in candidates
+        for row in _candidates(rows, keep, status)
+        if older_than is None or row.updated < now - older_than
         if row.run_id not in spare and row.run_id not in heads and not _is_owned(store, row)
     }
+    _keep_parents(going, rows, detach, dry_run=dry_run)
+    chosen = [row.run_id for row in rows if row.run_id in going]
+    if dry_run:
+        return chosen
+    gone = _deleted(store, chosen, delete)
+    return [run_id for run_id in chosen if run_id in gone]
+
+
+def _candidates(rows: Sequence[RunRow], keep: int | None, status: str | None) -> list[RunRow]:
+    """Return the runs that have ended, or have this status, without the newest ones that `keep` keeps."""
+    found = [
+        row
+        for row in rows
+        if row.child_of is None and (row.status not in OPEN if status is None else row.status == status)
+    ]
+    return found if keep is None else found[: max(len(found) - keep, 0)]
+
+
+def _keep_parents(
+    going: set[str], rows: Sequence[RunRow], detach: Callable[[RunRow], None], *, dry_run: bool
+) -> None:
+    """Remove the parents of kept forks, unless the fork is a turn that can be detached."""
+    roots = _roots(rows)
     for row in reversed(rows):  # a fork is newer than its parent
         if row.parent is None or roots[row.run_id] in going:
             continue
         parent = roots.get(row.parent, row.parent)
         if parent in going and not _is_detached(row, detach, dry_run=dry_run):
             going.discard(parent)
-    chosen = [row.run_id for row in rows if row.run_id in going]
-    if dry_run:
-        return chosen
-    gone = _deleted(store, chosen, delete)
-    return [run_id for run_id in chosen if run_id in gone]
 
 
 def _deleted(store: Store, chosen: Sequence[str], delete: Callable[[str], None]) -> set[str]:
@@ -115,8 +125,7 @@ def _check(keep: int | None, older_than: float | None, status: str | None) -> No
         )
     if keep is not None and (type(keep) is not int or keep < 0):
         raise DefinitionError(f"keep: expected an int >= 0, got {keep!r}")
-    is_number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
-    if older_than is not None and not (is_number and older_than >= 0):
+    if older_than is not None and not is_number(older_than, 0):
         raise DefinitionError(
             f"older_than: expected seconds >= 0, got {older_than!r}; 30 days are 30 * 86_400"
         )

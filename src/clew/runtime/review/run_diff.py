@@ -161,22 +161,9 @@ def compare(
     after = [[step for step in lineage.steps if step.number > since] for lineage in lineages]
     if common is None and lineages[0].start.step == lineages[1].start.step:
         since = lineages[0].start.step
-    found: list[StepDiff] = []
-    sets = [_set_values(log, since, log_of) for log in logs]
-    if common is None:
-        given = _changes(lineages[0].start.values, lineages[1].start.values)
-        if given:
-            found.append(StepDiff(since, values=given))
-    for step in sorted({*sets[0], *sets[1]}):
-        old, new = ({n: sets[i].get(step, {}).get(n, MISSING) for n in _names(sets, step)} for i in (0, 1))
-        base = log_of(common) if common is not None else None
-        if base is not None and step == since:  # values that were not set are those of the common run
-            before = state_of(base.row.run_id, step)
-            for values in (old, new):
-                values.update({n: before.values.get(n, MISSING) for n, v in values.items() if v is MISSING})
-        changes = _changes(old, new)
-        if changes:
-            found.append(StepDiff(step, values=changes))
+    found = list(_set_by_hand(logs, common, since, log_of, state_of))
+    if common is None and (given := _changes(lineages[0].start.values, lineages[1].start.values)):
+        found.insert(0, StepDiff(since, values=given))
     inside = [_frames(log, log_of) for log in logs]
     frames = _by_item(inside)
     for number, (one, other) in enumerate(zip_longest(*after), start=since + 1):
@@ -194,6 +181,24 @@ def compare(
         status=(logs[0].row.status, logs[1].row.status),
         ends=(ends[0].step, ends[1].step),
     )
+
+
+def _set_by_hand(
+    logs: Sequence[RunLog],
+    common: str | None,
+    since: int,
+    log_of: Callable[[str], RunLog],
+    state_of: Callable[[str, int | None], GraphState],
+) -> Iterator[StepDiff]:
+    """Yield the steps at which two runs, or their ancestors, set different values."""
+    sets = [_set_values(log, since, log_of) for log in logs]
+    for step in sorted({*sets[0], *sets[1]}):
+        # values that were not set are those of the common run
+        before = state_of(common, step).values if common is not None and step == since else {}
+        names = sorted({name for each in sets for name in each.get(step, {})})
+        old, new = ({n: each.get(step, {}).get(n, before.get(n, MISSING)) for n in names} for each in sets)
+        if changes := _changes(old, new):
+            yield StepDiff(step, values=changes)
 
 
 def _ancestors(log: RunLog, log_of: Callable[[str], RunLog]) -> Iterator[tuple[RunLog, int]]:
@@ -227,10 +232,6 @@ def _set_values(log: RunLog, since: int, log_of: Callable[[str], RunLog]) -> dic
                 {name: start.get(name) for name in sorted(position_of(start).touched)}
             )
     return found
-
-
-def _names(sets: Sequence[Mapping[int, Mapping[str, Any]]], step: int) -> list[str]:
-    return sorted({name for each in sets for name in each.get(step, {})})
 
 
 Frames = Mapping[str, Sequence[Step]]

@@ -37,26 +37,31 @@ def _lines(value: Any, whole: bool) -> Iterator[str]:
 
 def _laid_out(tree: Any, at: str, whole: bool) -> Iterator[str]:
     if isinstance(tree, dict) and tree.keys() == {"$object"}:
-        named, fields = _instance(tree)
-        if not isinstance(fields, dict) or not fields.keys() - {UNSET}:
-            yield f"{at} = {tree_line(tree)}" if at else tree_line(tree)
-            return
-        yield f"{at}: {named}" if at else f"{named}:"
-        shown = {field: value for field, value in fields.items() if whole or field != UNSET}
-        yield from _laid_out(shown, at, whole)
+        yield from _instance_laid_out(tree, at, whole)
     elif isinstance(tree, dict) and tree:
         for name, value in tree.items():
             yield from _laid_out(value, f"{at}.{name}" if at else name, whole)
     elif isinstance(tree, list) and tree:
         for index, value in enumerate(tree):
             yield from _laid_out(value, f"{at}[{index}]", whole)
-    elif isinstance(tree, ShortForm):
-        yield f"{at} = {tree}" if at else tree
-    elif isinstance(tree, str) and "\n" in tree:
+    elif isinstance(tree, str) and "\n" in tree and not isinstance(tree, ShortForm):
         yield f"{at}:" if at else "text:"
         yield from (f"    {line}" for line in tree.split("\n"))
     else:
-        yield f"{at} = {tree_line(tree)}" if at else tree_line(tree)
+        yield _leaf(tree, at)
+
+
+def _instance_laid_out(tree: dict[str, Any], at: str, whole: bool) -> Iterator[str]:
+    named, fields = _instance(tree)
+    if not isinstance(fields, dict) or not fields.keys() - {UNSET}:
+        yield _leaf(tree, at)
+        return
+    yield f"{at}: {named}" if at else f"{named}:"
+    yield from _laid_out({name: each for name, each in fields.items() if whole or name != UNSET}, at, whole)
+
+
+def _leaf(tree: Any, at: str) -> str:
+    return f"{at} = {tree_line(tree)}" if at else tree_line(tree)
 
 
 def one_line(value: Any) -> str:

@@ -28,6 +28,7 @@ from clew.runtime.reporting.events import Listener
 from clew.runtime.settings import Settings
 from clew.runtime.turns.threads import ThreadOpener, check_thread
 from clew.runtime.turns.turn_lines import Place, TurnLines
+from clew.state.number_checks import is_number
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -113,8 +114,7 @@ def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> Tu
     on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
     if on_busy not in ("wait", "refuse"):
         raise InputError(f"on_busy must be 'wait' or 'refuse', got {on_busy!r}")
-    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and timeout >= 0):
+    if timeout is not None and not is_number(timeout, 0):
         raise InputError(f"timeout must be None or a number of seconds >= 0, got {timeout!r}")
     drop = options.get("drop", False)
     if not isinstance(drop, bool):

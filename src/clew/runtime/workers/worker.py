@@ -56,6 +56,7 @@ from clew.runtime.submission import check_queue
 from clew.runtime.workers.presence import MOST_ITEMS, MOST_LISTED, served, was_executed, with_other_code
 from clew.runtime.workers.runner import GraphRunner
 from clew.runtime.workers.store_clock import StoreClock, clock_of
+from clew.state.number_checks import is_int, is_number
 from clew.stores import PatientStore, QueueListener, Store, TakenRun, WakingStore
 
 _ALONE = 3  # from this try on, a run is executed alone
@@ -463,8 +464,8 @@ def _check(graphs: Any, queues: Any, numbers: dict[str, Any], times: dict[str, A
     if isinstance(queues, str) or not isinstance(queues, Sequence) or not queues:
         raise DefinitionError(f"queues must be a list of names, such as ['default'], got {queues!r}")
     for name, number in numbers.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        if not is_int(number, 1):
             raise DefinitionError(f"{name} must be an int >= 1, got {number!r}")
     for name, seconds in times.items():
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0:
+        if not is_number(seconds, 0):
             raise DefinitionError(f"{name} must be a number of seconds >= 0, got {seconds!r}")

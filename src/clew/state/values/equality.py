@@ -56,19 +56,23 @@ def _equal(one: Any, other: Any) -> bool:
     if kind is float and type(other) is float:
         return bool(one == other or (one != one and other != other))
     if kind is type(other) and kind in _CONTAINERS:
-        if len(one) != len(other):
-            return False
-        if kind is dict:
-            return all(name in other and _equal(value, other[name]) for name, value in one.items())
-        return bool(_PLAIN.issuperset(map(type, one)) and one == other) or all(map(_equal, one, other))
+        return len(one) == len(other) and _equal_items(one, other)
     form, its = format_of(kind), format_of(type(other))
     if (form is None or form.is_tree) and (its is None or its.is_tree):
         try:
             return bool(one == other)
         except Exception:  # an instance that holds an array
             return kind is type(other) and _equal(_fields(one), _fields(other))
-    if form is None or kind is not type(other):
-        return False
+    return form is not None and kind is type(other) and _equal_content(form, one, other)
+
+
+def _equal_items(one: Any, other: Any) -> bool:
+    if type(one) is dict:
+        return all(name in other and _equal(value, other[name]) for name, value in one.items())
+    return bool(_PLAIN.issuperset(map(type, one)) and one == other) or all(map(_equal, one, other))
+
+
+def _equal_content(form: Any, one: Any, other: Any) -> bool:
     try:
         return bool(form.encoded(one) == form.encoded(other))
     except ValueError:  # it cannot be stored

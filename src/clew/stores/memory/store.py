@@ -25,6 +25,7 @@ from clew.errors import (
     StoreError,
     ThreadMovedError,
 )
+from clew.state.number_checks import is_int
 from clew.stores.inherited_docs import with_docs
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.memory import inbox, ownership, pages, queue
@@ -91,7 +92,7 @@ class MemoryStore(Store):
 
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
-        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
+        if count is not None and not is_int(count, 0):
             raise ValueError(f"keep: expected a number of runs >= 0 or None, got {keep!r}")
         self._keep = keep
         self._limit = (keep or 0) * 9 // 8  # how many runs there may be until old ones are dropped

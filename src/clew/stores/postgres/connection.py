@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from clew.state.number_checks import is_int
 from clew.stores.messages import refused
 from clew.stores.postgres.migrations import migrate
 from clew.stores.postgres.pool import Loan, Pool
@@ -76,7 +77,7 @@ class StoreConnection:
         if psycopg is None:  # pragma: no cover - the extra is not installed
             raise StoreError("PostgresStore needs psycopg; install it with: pip install 'clew[postgres]'")
         most: Any = pool_size
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        if not is_int(most, 1):
             raise StoreError(f"pool_size: expected an int >= 1, got {pool_size!r}")
         self._schema = schema
         self._patience = patience

@@ -60,6 +60,13 @@ def put(db: sqlite3.Connection, number: int, run_id: str, entries: Sequence[LogE
     insert(db, *_PUT_ENTRIES, [(number, *e.name, *_content(run_id, e)) for e in others])
 
 
+def remove(db: sqlite3.Connection, number: int, kind: str, path: str, n: int) -> None:
+    """Delete an entry of a run."""
+    db.execute("DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?", (number, kind, path, n))
+    if kind == OWN_STEP and not path and 0 <= n < SPAN:
+        db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
+
+
 def _content(run_id: str, entry: LogEntry) -> tuple[bytes, bytes, int]:
     return entry.body, entry.digest, checksum(run_id, *entry.name, entry.body, entry.digest)
 

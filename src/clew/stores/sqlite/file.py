@@ -28,6 +28,7 @@ from clew.errors import (
     StoreVersionError,
     UnknownRunError,
 )
+from clew.state.number_checks import is_number
 from clew.stores.messages import check_version, refused, replaced
 from clew.stores.protocol import Statement
 
@@ -102,7 +103,7 @@ def check_options(path: Any, synchronous: str, timeout: Any) -> None:
         raise StoreError(f"synchronous: expected 'normal', 'full' or 'off', got {synchronous!r}")
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
         raise StoreError(f"path of a SQLiteStore: expected the name of a file, got {path!r}")
-    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout >= 0:
+    if not is_number(timeout, 0):
         raise StoreError(f"timeout: expected a number of seconds >= 0, got {timeout!r}")
     if os.fspath(path) in ("", ":memory:"):
         raise StoreError(f"{os.fspath(path)!r} is not a file; use MemoryStore() for runs in memory")

@@ -59,6 +59,7 @@ from clew.stores.sqlite.entries import (
     others,
     own_steps,
     put,
+    remove,
     within,
 )
 from clew.stores.sqlite.file import (
@@ -308,13 +309,8 @@ class SQLiteStore(Store):
                 put(db, number, run_id, kept)
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, differing(db, number, kept))) from error
-            for kind, path, n in gone:
-                db.execute(
-                    "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
-                    (number, kind, path, n),
-                )
-                if kind == OWN_STEP and not path and 0 <= n < SPAN:
-                    db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
+            for name in gone:
+                remove(db, number, *name)
             put_blobs(db, self._folder, number, blobs)
             if received:
                 inbox.receive(db, number, received)

@@ -6,6 +6,7 @@ It is read from the row and a few entries, so it does not depend on the number o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from clew.error_text import encodable
 from clew.errors import ClewError, StoreCorruptError
@@ -38,28 +39,27 @@ ORDER = {
     "damaged": ("delete", "export"),
 }
 _COMPLETED = ("rerun", "replay", "fork", "export", "delete", "resume", "cancel")
+_RUNNING = (("running",), "it is {}; cancel it first")
+_REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "cancel": (("completed", "failed", "cancelled", "compensated"), "it is {}"),
+    "delete": _RUNNING,
+    "rerun": _RUNNING,
+    "replay": _RUNNING,
+    "fork": (("queued",), "it has not begun"),
+}
+"""The statuses in which a verb cannot be used, and why."""
 
 
 def why_not(verb: str, status: str, questions: int, is_child: bool) -> str | None:
     """Return why a verb cannot be used on a run; None if it can be."""
     if is_child and verb in ("resume", "cancel", "delete", "rerun"):
         return "it belongs to another run; use that one"
-    match verb:
-        case "answer":
-            return None if questions else "it asks nothing"
-        case "resume":
-            if status in ("failed", "lost", "paused", "cancelled"):
-                return None
-            return f"it is {status}"
-        case "cancel":
-            return (
-                f"it is {status}" if status in ("completed", "failed", "cancelled", "compensated") else None
-            )
-        case "delete" | "rerun" | "replay":
-            return f"it is {status}; cancel it first" if status in ("running",) else None
-        case "fork":
-            return "it has not begun" if status == "queued" else None
-    return None
+    if verb == "answer":
+        return None if questions else "it asks nothing"
+    if verb == "resume":
+        return None if status in ("failed", "lost", "paused", "cancelled") else f"it is {status}"
+    statuses, reason = _REFUSED.get(verb, ((), ""))
+    return reason.format(status) if status in statuses else None
 
 
 class RunHeader:

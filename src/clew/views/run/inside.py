@@ -95,10 +95,11 @@ class InsideReader:
             if any(item["path"].startswith(chain.prefix) for chain in chains)
         ]
         paths = columns.paths | {item["path"] for item in open_items}
+        last = max((len(chain.steps) for chain in chains), default=0)
         return {
             "from": 1,
-            "to": max((len(chain.steps) for chain in chains), default=0),
-            "last": max((len(chain.steps) for chain in chains), default=0),
+            "to": last,
+            "last": last,
             "next": None,
             "origin": run.row.created,
             "run": own_id,

@@ -8,8 +8,9 @@ that does not say it, these are the items that would run next, marked as guessed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,7 @@ from clew.graph import Send
 from clew.runtime.log.entries.records import ANSWER, CALL, QUESTION, RETRY, STEP, WAIT
 from clew.runtime.log.entries.wait_records import WaitRecord
 from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.run_log import RunLog
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
 from clew.views.run.steps_ahead import planned_steps
@@ -160,8 +162,11 @@ class Timeline:
 
         def add(path: str, reason: str, start: float | None, end: float | None) -> None:
             if start and path in paths:
-                end = round(end - origin, 6) if end else None
-                each = {"for": encodable(reason), "start": round(start - origin, 6), "end": end}
+                each = {
+                    "for": encodable(reason),
+                    "start": round(start - origin, 6),
+                    "end": _after(origin, end),
+                }
                 found.setdefault(encodable(path), []).append(each)
 
         for entry in self._store.within(run.row.run_id, (WAIT.name,)) if WAIT.name in kinds else ():
@@ -186,18 +191,14 @@ class Timeline:
         row = run.row
         if row.status in ("completed", "compensated"):
             return []
-        log = run.log()
+        log, calls = run.log(), calls_of(counts_of(self._store, row.run_id))
+        numbers = {path: step.number for step in planned_steps(run, log) for path in step.paths}
         found: dict[str, Json] = {}
-        calls = calls_of(counts_of(self._store, row.run_id))
-        origin = row.created
-
-        def add(path: str, state: str, **more: Any) -> None:
-            node = path.rpartition("/")[2].partition("#")[0].partition("!")[0]
-            found.setdefault(
-                path,
-                {
+        for path, state, more in chain(_recorded(row, log), self._unrecorded(row, log, numbers)):
+            if path not in found:
+                found[path] = {
                     "path": encodable(path),
-                    "node": encodable(node),
+                    "node": encodable(path.rpartition("/")[2].partition("#")[0].partition("!")[0]),
                     "state": state,
                     "step": numbers.get(path),
                     "start": None,
@@ -207,49 +208,23 @@ class Timeline:
                     "due": None,
                     "guessed": False,
                     **more,
-                },
-            )
+                }
+        return list(found.values())
 
-        planned = planned_steps(run, log)
-        numbers = {path: step.number for step in planned for path in step.paths}
-        for path, outcome in log.finished.items():
-            start, duration = round(outcome.started - origin, 6), round(outcome.duration, 6)
-            wrote, chose = [encodable(name) for name in outcome.update], targets_of(outcome)
-            add(
-                path,
-                "done",
-                start=start,
-                duration=duration,
-                attempt=outcome.attempt,
-                wrote=wrote,
-                chose=chose,
-            )
-        for question in log.questions:
-            asked = round(question.time - origin, 6) if question.time else None
-            add(question.path.partition("!")[0], "asks", step=question.step, start=asked)
-        if row.status == "failed":
-            for failure in row.failures:
-                if failure.path and not failure.rescued:
-                    began = round(failure.started - origin, 6) if failure.started else None
-                    add(failure.path, "failed", step=failure.step, start=began, duration=failure.duration)
-        for wait in log.waits:
-            if (wait.path, wait.n) not in log.wait_ends:
-                begin = begin_of(wait)
-                due = None if wait.due is None else wait.due - origin
-                add(wait.item, "sleeping", due=due, start=begin and round(begin - origin, 6))
+    def _unrecorded(self, row: RunRow, log: RunLog, numbers: Mapping[str, int]) -> Iterator[OpenItem]:
+        """Yield items that the log does not show: those that a worker says it executes, or that come next."""
         done = {outcome.path for step in log.steps for outcome in step.outcomes}
         executing = {path: at for path, at in self.executing(row).items() if path not in done}
-        for path in executing:
-            add(path, "running", start=executing[path] and round(executing[path] - origin, 6))
-        for path, (due, _) in log.due.items():
-            if path not in found and row.status in ("running", "queued", "sleeping"):
-                add(path, "retrying", due=due - origin)
+        for path, at in executing.items():
+            yield path, "running", {"start": at and round(at - row.created, 6)}
+        if row.status in ("running", "queued", "sleeping"):
+            for path, (due, _) in log.due.items():
+                yield path, "retrying", {"due": due - row.created}
         if not executing and row.status in ("running", "queued", "paused", "cancelled", "failed"):
             owner = self._store.owner(row.run_id) if row.status == "running" else None
             state = "running" if owner is not None and owner.holds else "next"  # a lost run executes nothing
             for path in [path for path in numbers if path not in log.finished][:MOST_ITEMS]:
-                add(path, state, guessed=True)
-        return list(found.values())
+                yield path, state, {"guessed": True}
 
     def executing(self, row: RunRow) -> dict[str, Any]:
         """Return the items of a run that its worker says it executes, with their starts."""
@@ -264,6 +239,43 @@ class Timeline:
                     if isinstance(each, dict) and each.get("run") == row.run_id:
                         return _items(each.get("items", ()))
         return {}
+
+
+OpenItem: TypeAlias = tuple[str, str, Json]
+"""The path of an item without a committed step, its state, and what is known about it."""
+
+
+def _recorded(row: RunRow, log: RunLog) -> Iterator[OpenItem]:
+    """Yield the items that the log shows. An item may come twice: its first state counts."""
+    origin = row.created
+    for path, outcome in log.finished.items():
+        yield (
+            path,
+            "done",
+            {
+                "start": round(outcome.started - origin, 6),
+                "duration": round(outcome.duration, 6),
+                "attempt": outcome.attempt,
+                "wrote": [encodable(name) for name in outcome.update],
+                "chose": targets_of(outcome),
+            },
+        )
+    for question in log.questions:
+        asked = {"step": question.step, "start": _after(origin, question.time)}
+        yield question.path.partition("!")[0], "asks", asked
+    for failure in row.failures if row.status == "failed" else ():
+        if failure.path and not failure.rescued:
+            began = {"start": _after(origin, failure.started), "duration": failure.duration}
+            yield failure.path, "failed", {"step": failure.step, **began}
+    for wait in log.waits:
+        if (wait.path, wait.n) not in log.wait_ends:
+            begin, due = begin_of(wait), None if wait.due is None else wait.due - origin
+            yield wait.item, "sleeping", {"due": due, "start": begin and round(begin - origin, 6)}
+
+
+def _after(origin: float, time: float | None) -> float | None:
+    """Return a time in seconds after the start of the run, or None if it is not known."""
+    return round(time - origin, 6) if time else None
 
 
 def _items(listed: Any) -> dict[str, Any]:
@@ -285,11 +297,11 @@ def begin_of(wait: WaitRecord) -> float | None:
 
 def attempt_json(retry: Retry, origin: float) -> Json:
     """Return a failed attempt."""
-    start = round(retry.started - origin, 6) if retry.started else None
+    start = _after(origin, retry.started)
     return {
         "attempt": retry.attempt - 1,
         "start": start,
         "end": None if start is None else round(start + retry.duration, 6),
-        "due": round(retry.due - origin, 6) if retry.due else None,
+        "due": _after(origin, retry.due),
         "error": encodable(line_of(retry.error))[:_LONGEST],
     }

@@ -147,30 +147,37 @@ def explore(
     if target is None:
         raise CommandError("explore needs MODULE:AGENT, --app or --url", "see `clew explore --help`")
     agent = load_target(target, Agent, "agent", "shop")
-    if within is not None:
-        agent.within = seconds(within)
-    if max_steps is not None:
-        agent.max_steps = max_steps
-    if store is not None:
-        agent.store = store
-    aborted: ExplorationAborted | None = None
-    try:
-        result: Any = agent.explore()
-    except ExplorationAborted as error:
-        aborted, result = error, error.result
-        if result is None:
-            raise
-    except KeyboardInterrupt:
-        report_error(*_interrupted(agent))
-        raise
-    if aborted is None:
-        _close_systems(agent.world)
+    given = {
+        "within": None if within is None else seconds(within),
+        "max_steps": max_steps,
+        "store": store,
+    }
+    for name, value in given.items():
+        if value is not None:
+            setattr(agent, name, value)
+    result, aborted = _explored(agent)
     command = shlex.join(["clew", "explore", target, *(["--store", store] if store else [])])
     keep_result(store, lambda: exploration_document(target, result, command=command))
     code = _print(result, reports, as_json)
-    if aborted is not None:
-        report_error(str(aborted), "the results so far are above")
-    return 1 if aborted is not None else code
+    if aborted is None:
+        return code
+    report_error(str(aborted), "the results so far are above")
+    return 1
+
+
+def _explored(agent: Any) -> tuple[Any, ExplorationAborted | None]:
+    """Explore, and return the result so far with the error if it was aborted."""
+    try:
+        result = agent.explore()
+    except ExplorationAborted as error:
+        if error.result is None:
+            raise
+        return error.result, error
+    except KeyboardInterrupt:
+        report_error(*_interrupted(agent))
+        raise
+    _close_systems(agent.world)
+    return result, None
 
 
 def _print(result: Any, reports: list[str] | None, as_json: bool, scripts: str | None = None) -> int:

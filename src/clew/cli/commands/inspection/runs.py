@@ -52,9 +52,10 @@ def runs(
     if as_json:
         say_json(found)
     elif not found:
+        has_others = bool({*chosen} - {"status"})
         say(
             "no runs match"
-            if {*chosen} - {"status"}
+            if has_others
             else f"no runs with status {chosen['status']}"
             if chosen
             else "no runs"

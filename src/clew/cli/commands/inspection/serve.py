@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from clew.cli.declarations import argument, flag, option
 from clew.cli.options import StoreOption, store_at
 from clew.cli.output import CommandError, say_line
-from clew.stores import Store
 from clew.stores.factory import without_password
 
 DEFAULT_PORT = 8790
@@ -103,17 +102,11 @@ def serve_store(
         from clew.web.verbs import Verbs
     except ModuleNotFoundError as error:
         raise CommandError(f"the page needs {error.name!r}", "pip install 'clew[web]'") from error
-    secret = token or os.environ.get("CLEW_TOKEN") or None
-    if secret == "new":
-        secret = secrets.token_urlsafe(24)
+    secret = _secret(token)
     if not is_loopback(host) and secret is None:
         raise CommandError(
             f"{host} can be reached from other machines, so the page needs a token",
             "add --token new, or leave out --host",
-        )
-    if secret is not None and len(secret) < 12:
-        raise CommandError(
-            "--token is too short to be a secret", "give at least 12 characters, or --token new"
         )
     with store_at(store, create=True) as opened, _listening(host, port) as listener:
         address = store or os.environ.get("CLEW_STORE") or ""
@@ -129,7 +122,8 @@ def serve_store(
             verbs=Verbs(opened, without_password(address), processes=processes),
         )
         place = _place(host, listener.getsockname()[1])
-        say_line(f"Clew shows {_name(opened, address)} at {place}{f'?token={secret}' if secret else ''}")
+        shown = without_password(address) or "clew.db"
+        say_line(f"Clew shows {shown} at {place}{f'?token={secret}' if secret else ''}")
         for what, path in pages:
             say_line(f"  {what}: {place}{path}")
         say_line("stop it with Ctrl-C")
@@ -147,6 +141,17 @@ def serve_store(
             if processes is not None:
                 processes.close()
     return 0
+
+
+def _secret(token: str | None) -> str | None:
+    secret = token or os.environ.get("CLEW_TOKEN") or None
+    if secret == "new":
+        return secrets.token_urlsafe(24)
+    if secret is not None and len(secret) < 12:
+        raise CommandError(
+            "--token is too short to be a secret", "give at least 12 characters, or --token new"
+        )
+    return secret
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
@@ -173,7 +178,3 @@ def _listening(host: str, port: int | None) -> socket.socket:
 def _place(host: str, port: int) -> str:
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
-
-
-def _name(store: Store, address: str) -> str:
-    return without_password(address) or "clew.db"

@@ -98,12 +98,13 @@ class ApiDocument:
         }
         servers = raw.get("servers") or [{}]
         self.prefix = urlsplit(str(servers[0].get("url", ""))).path.rstrip("/")
-        self.operations: list[Operation] = []
-        for path, item in raw["paths"].items():
-            resolved = self.resolve(item)
-            for method in METHODS:
-                if method in resolved:
-                    self.operations.append(self._operation(method, path, resolved, resolved[method]))
+        paths = {path: self.resolve(item) for path, item in raw["paths"].items()}
+        self.operations = [
+            self._operation(method, path, item, item[method])
+            for path, item in paths.items()
+            for method in METHODS
+            if method in item
+        ]
         self.by_name = {operation.name: operation for operation in self.operations}
 
     def resolve(self, part: Any) -> Any:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.explore.api.openapi.document import ApiDocument, Operation
+from clew.state.number_checks import is_int
 
 _CREATING = re.compile(r"/(sign-?up|register|registration|new|create|add)/?$")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -105,9 +106,7 @@ def body_links(document: ApiDocument, operation: Operation, body: Mapping[str, A
 
 
 def _may_be_id(value: Any) -> bool:
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, str) and bool(_UUID.fullmatch(value))
-    )
+    return is_int(value) or (isinstance(value, str) and bool(_UUID.fullmatch(value)))
 
 
 def readers_of(document: ApiDocument, maker: Operation) -> list[Operation]:

@@ -7,10 +7,11 @@ does not count here: write-only properties are not required.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from clew.explore.api.openapi.document import ApiDocument
+from clew.state.number_checks import is_number
 
 _MAX_DEPTH = 12
 
@@ -25,69 +26,90 @@ def mismatch(document: ApiDocument, schema: Any, value: Any, at: str = "", depth
     """Return where and why a value does not match a schema, or None."""
     found = document.resolve(schema)
     if found is False:
-        return f"{at or 'the response'} is not allowed"
+        return f"{_at(at)} is not allowed"
     if not isinstance(found, Mapping) or depth > _MAX_DEPTH:
         return None
     if value is None and found.get("nullable") is True:
         return None
-    for part in found.get("allOf") or ():
-        problem = mismatch(document, part, value, at, depth + 1)
-        if problem:
-            return problem
+    return next(_problems(document, found, value, at, depth + 1), None)
+
+
+def _problems(
+    document: ApiDocument, schema: Mapping[str, Any], value: Any, at: str, depth: int
+) -> Iterator[str]:
+    yield from _mismatches(document, [(part, value, at) for part in schema.get("allOf") or ()], depth)
     for word in ("anyOf", "oneOf"):
-        problems = [mismatch(document, part, value, at, depth + 1) for part in found.get(word) or ()]
+        problems = [mismatch(document, part, value, at, depth) for part in schema.get(word) or ()]
         if problems and all(problems):
-            return problems[0] if len(problems) == 1 else f"{_at(at)} matches no alternative of its schema"
-    if "const" in found and value != found["const"]:
-        return f"{_at(at)} is {value!r}, not {found['const']!r}"
-    if isinstance(found.get("enum"), list) and value not in found["enum"]:
-        return f"{_at(at)} is {value!r}, which is not one of the declared values"
-    kinds = found.get("type")
-    if kinds is not None:
-        names = kinds if isinstance(kinds, list) else [kinds]
-        if not any(_is(name, value) for name in names):
-            return f"{_at(at)} is {_kind(value)}, not {' or '.join(map(str, names))}"
-    return _inside(document, found, value, at, depth)
+            yield (
+                str(problems[0]) if len(problems) == 1 else f"{_at(at)} matches no alternative of its schema"
+            )
+    if "const" in schema and value != schema["const"]:
+        yield f"{_at(at)} is {value!r}, not {schema['const']!r}"
+    if isinstance(schema.get("enum"), list) and value not in schema["enum"]:
+        yield f"{_at(at)} is {value!r}, which is not one of the declared values"
+    kinds = schema.get("type")
+    names = kinds if isinstance(kinds, list) else [kinds]
+    if kinds is not None and not any(_is(name, value) for name in names):
+        yield f"{_at(at)} is {_kind(value)}, not {' or '.join(map(str, names))}"
+    yield from _inside(document, schema, value, at, depth)
 
 
-def _inside(document: ApiDocument, schema: Mapping[str, Any], value: Any, at: str, depth: int) -> str | None:
+def _inside(
+    document: ApiDocument, schema: Mapping[str, Any], value: Any, at: str, depth: int
+) -> Iterator[str]:
     if isinstance(value, dict):
-        properties = schema.get("properties") or {}
-        for name in schema.get("required") or ():
-            part = document.resolve(properties.get(name) or {})
-            if name not in value and not (isinstance(part, Mapping) and part.get("writeOnly")):
-                return f"{_at(at)} lacks {name!r}"
-        for name, part in properties.items():
-            if name in value:
-                problem = mismatch(document, part, value[name], f"{at}.{name}" if at else name, depth + 1)
-                if problem:
-                    return problem
-        others = schema.get("additionalProperties")
-        if others is False:
-            unknown = [name for name in value if name not in properties]
-            if unknown and not schema.get("patternProperties"):
-                return f"{_at(at)} has the undeclared property {unknown[0]!r}"
+        yield from _in_object(document, schema, value, at, depth)
     elif isinstance(value, list):
-        for number, item in enumerate(value[:50]):
-            problem = mismatch(document, schema.get("items", True), item, f"{at}[{number}]", depth + 1)
-            if problem:
-                return problem
+        items = [(schema.get("items", True), item, f"{at}[{n}]") for n, item in enumerate(value[:50])]
+        yield from _mismatches(document, items, depth)
     elif isinstance(value, str):
-        most, least = schema.get("maxLength"), schema.get("minLength")
-        if isinstance(most, int) and len(value) > most:
-            return f"{_at(at)} is longer than {most} characters"
-        if isinstance(least, int) and len(value) < least:
-            return f"{_at(at)} is shorter than {least} characters"
-        form = _FORMATS.get(str(schema.get("format")))
-        if form is not None and not form.fullmatch(value):
-            return f"{_at(at)} is {value!r}, which is not a {schema['format']}"
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        low, high = schema.get("minimum"), schema.get("maximum")
-        if isinstance(low, int | float) and value < low:
-            return f"{_at(at)} is {value}, less than {low}"
-        if isinstance(high, int | float) and value > high:
-            return f"{_at(at)} is {value}, more than {high}"
-    return None
+        yield from _in_text(schema, value, at)
+    elif _is("number", value):
+        yield from _in_number(schema, value, at)
+
+
+def _mismatches(document: ApiDocument, parts: Iterable[tuple[Any, Any, str]], depth: int) -> Iterator[str]:
+    """Yield what does not match in parts of a value, each with its schema and its place."""
+    yield from filter(None, (mismatch(document, *part, depth) for part in parts))
+
+
+def _in_object(
+    document: ApiDocument, schema: Mapping[str, Any], value: Mapping[str, Any], at: str, depth: int
+) -> Iterator[str]:
+    properties = schema.get("properties") or {}
+    for name in schema.get("required") or ():
+        part = document.resolve(properties.get(name) or {})
+        if name not in value and not (isinstance(part, Mapping) and part.get("writeOnly")):
+            yield f"{_at(at)} lacks {name!r}"
+    here = [
+        (part, value[name], f"{at}.{name}" if at else name)
+        for name, part in properties.items()
+        if name in value
+    ]
+    yield from _mismatches(document, here, depth)
+    if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
+        for name in (name for name in value if name not in properties):
+            yield f"{_at(at)} has the undeclared property {name!r}"
+
+
+def _in_text(schema: Mapping[str, Any], value: str, at: str) -> Iterator[str]:
+    most, least = schema.get("maxLength"), schema.get("minLength")
+    if isinstance(most, int) and len(value) > most:
+        yield f"{_at(at)} is longer than {most} characters"
+    if isinstance(least, int) and len(value) < least:
+        yield f"{_at(at)} is shorter than {least} characters"
+    form = _FORMATS.get(str(schema.get("format")))
+    if form is not None and not form.fullmatch(value):
+        yield f"{_at(at)} is {value!r}, which is not a {schema['format']}"
+
+
+def _in_number(schema: Mapping[str, Any], value: float, at: str) -> Iterator[str]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if isinstance(low, int | float) and value < low:
+        yield f"{_at(at)} is {value}, less than {low}"
+    if isinstance(high, int | float) and value > high:
+        yield f"{_at(at)} is {value}, more than {high}"
 
 
 def _is(name: Any, value: Any) -> bool:
@@ -96,7 +118,7 @@ def _is(name: Any, value: Any) -> bool:
             isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         )
     if name == "number":
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number(value)
     kinds = {"string": str, "boolean": bool, "object": dict, "array": list, "null": type(None)}
     return name not in kinds or isinstance(value, kinds[name])
 

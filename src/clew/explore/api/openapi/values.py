@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clew.explore.api.openapi.document import ApiDocument, Schema
+from clew.state.number_checks import is_number
 
 MAX_DEPTH = 6  # of recursive schemas
 VARIANTS = ("required", "nulls", "nul")
@@ -126,11 +127,11 @@ def _example(schema: Schema) -> Any:
 
 
 def _number(schema: Schema, given: Any, kind: str) -> float:
-    if isinstance(given, int | float) and not isinstance(given, bool):
+    if is_number(given):
         return given
     low = schema.get("minimum")
     above = schema.get("exclusiveMinimum")
-    if isinstance(above, int | float) and not isinstance(above, bool):
+    if is_number(above):
         low = above + 1
     elif above is True and low is not None:
         low = low + 1
@@ -144,44 +145,51 @@ def _number(schema: Schema, given: Any, kind: str) -> float:
     return int(value) if kind == "integer" else value
 
 
+_FORMATS: Mapping[str, Callable[[int], str]] = {
+    "email": lambda number: f"user{number}@example.com",
+    "uuid": lambda number: str(uuid.UUID(int=number + 1, version=4)),
+    "date-time": lambda _: "2024-01-01T00:00:00Z",
+    "date": lambda _: "2024-01-01",
+    "time": lambda _: "12:00:00Z",
+    "duration": lambda _: "P1D",
+    "uri": lambda number: f"https://example.com/{number}",
+    "url": lambda number: f"https://example.com/{number}",
+    "hostname": lambda _: "example.com",
+    "ipv4": lambda _: "127.0.0.1",
+    "ipv6": lambda _: "::1",
+    "byte": lambda _: "YQ==",
+    "binary": lambda _: "a",
+}
+"""Example texts of a format, by number."""
+
+
 def _text(schema: Schema, number: int, variant: str, name: str, given: Any) -> str:
-    form, low = str(schema.get("format") or ""), name.lower()
+    form, pattern, low = str(schema.get("format") or ""), str(schema.get("pattern") or ""), name.lower()
     least, most = int(schema.get("minLength") or 0), int(schema.get("maxLength") or 10**6)
-    plain = not form and not schema.get("pattern") and not _SECRET.search(low) and "mail" not in low
-    if variant == "nul" and plain and most >= 1:
+    is_plain = not (form or pattern or _SECRET.search(low) or "mail" in low)
+    if variant == "nul" and is_plain and most >= 1:
         return ("a\0b" if most >= 3 else "\0").ljust(least, "x")
     if isinstance(given, str) and number == 0:
         return given
-    formats = {
-        "email": f"user{number}@example.com",
-        "uuid": str(uuid.UUID(int=number + 1, version=4)),
-        "date-time": "2024-01-01T00:00:00Z",
-        "date": "2024-01-01",
-        "time": "12:00:00Z",
-        "duration": "P1D",
-        "uri": f"https://example.com/{number}",
-        "url": f"https://example.com/{number}",
-        "hostname": "example.com",
-        "ipv4": "127.0.0.1",
-        "ipv6": "::1",
-        "byte": "YQ==",
-        "binary": "a",
-    }
-    if form in formats:
-        return formats[form]
-    if "email" in low:
-        return formats["email"]
+    kind = form if form in _FORMATS else "email" if "email" in low else ""
+    if kind:
+        return _FORMATS[kind](number)
     if "pass" in low:
         return PASSWORD.ljust(least, "x")[:most]
-    if schema.get("pattern"):
-        return text_of_pattern(str(schema["pattern"]), number, low, least, most)
+    if pattern:
+        return text_of_pattern(pattern, number, low, least, most)
     if low in ("url", "image", "website", "link"):
-        return formats["url"]
-    word = re.sub("[^a-z]", "", low) or "text"
+        return _FORMATS["url"](number)
+    return _word(low, number, most).ljust(least, "x")
+
+
+def _word(name: str, number: int, most: int) -> str:
+    """Return a word with a number, of at most `most` characters."""
+    word = re.sub("[^a-z]", "", name) or "text"
     text = f"{word}{number}"
     if len(text) > most:
         text = (word[: max(0, most - len(str(number)))] + str(number))[-most:] if most else ""
-    return text.ljust(least, "x")
+    return text
 
 
 def text_of_pattern(pattern: str, number: int, name: str = "", least: int = 0, most: int = 10**6) -> str:

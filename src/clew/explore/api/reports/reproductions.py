@@ -137,18 +137,16 @@ def _last_call(found: Reproduction) -> int:
 
 def _shown(found: Reproduction) -> int:
     """Return the position of the request that shows the violation."""
-    sent = found.requests
+    statuses, last = [each.response.status for each in found.requests], len(found.requests) - 1
     if found.check == "server error":
-        failed = [n for n, each in enumerate(sent) if each.response.status >= 500]
-        return failed[-1] if failed else len(sent) - 1
+        return max((n for n, status in enumerate(statuses) if status >= 500), default=last)
     read = _read_again(found)
     if read is not None:
         return read
     if found.check in ("PUT twice is not PUT once", _AS_ANOTHER):
-        return len(sent) - 1
+        return last
     if found.check == "created, but not there":
-        missing = [n for n, each in enumerate(sent) if each.response.status == 404]
-        return missing[-1] if missing else len(sent) - 1
+        return max((n for n, status in enumerate(statuses) if status == 404), default=last)
     return _last_call(found)
 
 

@@ -77,6 +77,9 @@ class References:
             if value:
                 self._known.setdefault(value, []).append(ValueOrigin(number, cookie=name))
 
+    def _is_new_text(self, value: Any) -> bool:
+        return isinstance(value, str) and len(value) >= _SHORTEST and json.dumps(value) not in self._sent
+
     def _learn(self, number: int, noun: str, value: Any, path: tuple[Any, ...]) -> None:
         if isinstance(value, Mapping):
             for key, part in value.items():
@@ -84,11 +87,7 @@ class References:
         elif isinstance(value, list) and len(path) < 6:
             for position, part in enumerate(value[:3]):
                 self._learn(number, noun, part, (*path, position))
-        elif (isinstance(value, str) and len(value) >= _SHORTEST and json.dumps(value) not in self._sent) or (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and is_id(str(path[-1:][0] if path else ""))
-        ):
+        elif self._is_new_text(value) or (type(value) is int and path and is_id(str(path[-1]))):
             found = ValueOrigin(number, path, nouns=_nouns(noun, path))
             self._known.setdefault(str(value), []).append(found)
 

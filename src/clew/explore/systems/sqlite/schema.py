@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -178,48 +178,50 @@ def _table(
     sql: str,
 ) -> SQLiteTable:
     info = list(connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?)", (name,)))
+    names = [column for column, *_ in info]
     columns = [(column, kind, pk) for column, kind, pk, hidden in info if not hidden]
     indexes = list(connection.execute('SELECT name, "unique", origin FROM pragma_index_list(?)', (name,)))
     fields = [quote(column) for column, _, _ in columns]
-    keys = sorted((pk, position) for position, (_, _, pk) in enumerate(columns) if pk)
-    key = tuple(position for _, position in keys)
-    # A single INTEGER PRIMARY KEY is the rowid itself, unless SQLite made an index for it (as it does for DESC).
-    is_rowid = (
-        len(key) == 1 and columns[key[0]][1].upper() == "INTEGER" and all(o != "pk" for _, _, o in indexes)
-    )
+    key = tuple(sorted((at for at, (_, _, pk) in enumerate(columns) if pk), key=lambda at: columns[at][2]))
+    is_rowid = len(key) == 1 and _is_rowid(columns[key[0]][1], indexes)
     hidden_rowid = not without_rowid and not is_rowid and (by_rowid or not key)
     if hidden_rowid:
-        fields.insert(0, _rowid_name(name, [column for column, *_ in info]))
+        fields.insert(0, _rowid_name(name, names))
         key = (0,)
     if len(fields) > _MAX_COLUMNS:
         raise SystemSetupError(
             f"table {name!r} has {len(fields)} columns; at most {_MAX_COLUMNS} are supported"
         )
-    observed = tuple(
-        position + hidden_rowid
-        for position, (column, _, _) in enumerate(columns)
-        if not any(is_like(column, pattern) for pattern in ignored)
-    )
-    uniques = _uniques(connection, indexes, [column for column, *_ in info])
+    shows = [not any(is_like(column, pattern) for pattern in ignored) for column, _, _ in columns]
+    observed = tuple(position for position, is_shown in enumerate(shows, start=hidden_rowid) if is_shown)
+    uniques = _uniques(connection, indexes, names)
     if not without_rowid:
         uniques = [(_column_part(fields[key[0]], '"BINARY"'),), *uniques]
-    orders = next(
-        {part.column: part.order for part in unique}
-        for unique in uniques
-        if {part.column for part in unique} == {fields[at] for at in key}
-    )
     return SQLiteTable(
         number,
         name,
         tuple(fields),
         key,
-        tuple(orders[fields[at]] for at in key),
+        _orders([fields[at] for at in key], uniques),
         tuple(uniques),
         None if len(observed) == len(fields) else observed,
         shadow,
         shown,
         sql,
     )
+
+
+def _is_rowid(kind: str, indexes: Iterable[tuple[str, int, str]]) -> bool:
+    """Return whether a single primary key of this type is the rowid itself: SQLite made no index for it (as it does for
+    DESC)."""
+    return kind.upper() == "INTEGER" and all(origin != "pk" for _, _, origin in indexes)
+
+
+def _orders(key: Sequence[str], uniques: Iterable[Sequence[UniqueKeyPart]]) -> tuple[str, ...]:
+    """Return by what the columns of a key are ordered, from the index over them."""
+    orders = ({part.column: part.order for part in unique} for unique in uniques)
+    found = next(each for each in orders if each.keys() == set(key))
+    return tuple(found[column] for column in key)
 
 
 def _rowid_name(table: str, columns: list[str]) -> str:

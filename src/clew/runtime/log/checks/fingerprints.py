@@ -242,28 +242,26 @@ def _cut(text: str) -> str:
 _WIDE = 160
 
 
+def _only_in(codes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
+    """Return the nodes that only the first graph has, without those inside them."""
+    return [name for name in codes if _is_node(name) and name not in others and _has_outer(name, others)]
+
+
 def structure_changes(row: RunRow, graph: Graph) -> list[str]:
     """Return a phrase for each difference between the structure of a graph and that of a run's graph."""
     then, now = row.codes, codes_of(graph)
     if not then:
         return []
-    phrases = [
-        f"{name!r} is new" for name in now if _is_node(name) and name not in then and _has_outer(name, then)
-    ]
-    phrases += [
-        f"{name!r} was removed"
-        for name in then
-        if _is_node(name) and name not in now and _has_outer(name, now)
-    ]
+    phrases = [f"{name!r} is new" for name in _only_in(now, then)]
+    phrases += [f"{name!r} was removed" for name in _only_in(then, now)]
     for name, code in now.items():
         if not (name.endswith(":") or name in _PARTS) or not _differ(then.get(name, code), code):
             continue
-        was, is_now = then[name].partition(" ")[2], code.partition(" ")[2]
         if name in _PARTS:
-            verb = "have" if name == ":edges" else "has"
-            what = f"the {_PARTS[name]} {verb} changed"
+            what = f"the {_PARTS[name]} {'have' if name == ':edges' else 'has'} changed"
         else:
             what = f"{name[:-1]!r} has different inputs, outputs, targets or a different subgraph"
+        was, is_now = then[name].partition(" ")[2], code.partition(" ")[2]
         phrases.append(f"{what} (now: {is_now}; before: {was})" if was and was != is_now else what)
     return phrases
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
 from clew.engine.frame import Item
 from clew.engine.records import Step
@@ -116,36 +116,63 @@ def missing_entries(
     `kinds` are the kinds that were read, by default all. With `visits`, gaps of items that have run are ignored: a
     resume does not need them.
     """
-    found: Counter[str] = Counter()
     numbers: dict[tuple[str, str], list[int]] = {}
     for entry in entries:
         if not is_own_step(entry):
-            found[entry.kind] += 1
             numbers.setdefault((entry.kind, entry.path), []).append(entry.n)
-    gaps = [(kind, path, n) for (kind, path), ns in numbers.items() for n in _gaps(kind, ns)]
-    census = row.census or {}
-    for kind, before in census.items():
-        if kind and kind not in KINDS:
-            yield f"run {row.run_id!r}: its census is damaged (unknown kind {kind!r}); other runs can be read"
+    found: Counter[str] = Counter()
+    for (kind, _), ns in numbers.items():
+        found[kind] += len(ns)
+    gone = {kind: before - found[kind] for kind, before in (row.census or {}).items() if kind}
+    problems = chain(
+        _uncounted(row, gone, numbers, kinds), _left_out(gone, numbers, visits), _startless(numbers)
+    )
+    yield from (f"run {row.run_id!r}: {problem}; other runs can be read" for problem in problems)
+
+
+Numbers: TypeAlias = Mapping[tuple[str, str], list[int]]
+"""The numbers of the entries that were found, by kind and path."""
+
+
+def _uncounted(
+    row: RunRow, gone: Mapping[str, int], numbers: Numbers, kinds: Collection[str] | None
+) -> Iterator[str]:
+    """Yield the kinds that have fewer entries than the census says."""
+    for kind, number in gone.items():
+        if kind not in KINDS:
+            yield f"its census is damaged (unknown kind {kind!r})"
             continue
-        if row.status in ("queued", "running") and kind and KINDS[kind].is_temporary:
+        if row.status in ("queued", "running") and KINDS[kind].is_temporary:
             continue  # a later step or a rephrased question may have dropped the entry
-        if kind and found[kind] < before and (kinds is None or kind in kinds):
-            gone = before - found[kind]
-            are = "is" if gone == 1 else "are"
-            problem = f"run {row.run_id!r}: {gone} of its {before} {KINDS[kind].noun} {are} missing"
-            here = [f"{n} of {path}" for k, path, n in gaps if k == kind]
-            yield problem + (f" (number {', '.join(here)})" if here else "") + "; other runs can be read"
-    for kind, path, n in gaps:
-        is_reported = found[kind] < census.get(kind, 0)
-        if kind != STEP.name and not is_reported and not (visits is not None and has_run(path, visits)):
-            where = f"{kind} {n} of {path}" if path else f"{kind} {n}"
-            yield f"run {row.run_id!r}: {where} is missing, but later entries exist; other runs can be read"
+        if number > 0 and (kinds is None or kind in kinds):
+            here = [
+                f"{n} of {path}"
+                for (each, path), ns in numbers.items()
+                if each == kind
+                for n in _gaps(kind, ns)
+            ]
+            where = f" (number {', '.join(here)})" if here else ""
+            of = f"{number} of its {(row.census or {})[kind]} {KINDS[kind].noun}"
+            yield f"{of} {'is' if number == 1 else 'are'} missing{where}"
+
+
+def _left_out(gone: Mapping[str, int], numbers: Numbers, visits: Visits | None) -> Iterator[str]:
+    """Yield the gaps that the census does not show."""
+    for (kind, path), ns in numbers.items():
+        if (
+            kind != STEP.name
+            and gone.get(kind, 0) <= 0
+            and not (visits is not None and has_run(path, visits))
+        ):
+            for n in _gaps(kind, ns):
+                yield f"{kind} {n}{f' of {path}' if path else ''} is missing, but later entries exist"
+
+
+def _startless(numbers: Numbers) -> Iterator[str]:
+    """Yield the subgraphs whose steps exist, but not their start."""
     begun = {path for kind, path in numbers if kind == START.name}
     for path in sorted({path for kind, path in numbers if kind == STEP.name} - begun):
-        yield (
-            f"run {row.run_id!r}: the start of {path} is missing, but steps of it exist; other runs can be read"
-        )
+        yield f"the start of {path} is missing, but steps of it exist"
 
 
 def is_harmless(row: RunRow, entries: Sequence[LogEntry], kind: str, visits: Visits) -> bool:

@@ -230,29 +230,33 @@ def error_of(plain: Mapping[str, Any], *, to_handle: bool = False) -> Exception:
     kind, message = plain["type"], plain["message"]
     if type(kind) is not str or type(message) is not str:
         raise TypeError("the type and the message of an error have to be strings")
-    args = plain.get("args", [message])
-    within = {name: error_of(each, to_handle=to_handle) for name, each in plain.get("within", {}).items()}
-    attributes = {**plain.get("attributes", {}), **{n: e for n, e in within.items() if not n.isdecimal()}}
-    if args is not None and within:
-        args = [within.get(str(place), arg) for place, arg in enumerate(args)]
-    if "group" in plain:
-        said, members = plain["group"]
-        args = [said, [error_of(each, to_handle=to_handle) for each in members]]
-    error = None
-    cls = _class_of(kind)
+    args, attributes = _contents(plain, to_handle)
     lost = [name for name in plain.get("lost", ()) if type(name) is str]
+    error, cls = None, _class_of(kind)
     if to_handle and kind == VALIDATION_ERROR and "problems" in plain:
         error = error_of_problems(plain["problems"], lambda each: error_of(each, to_handle=True))
     elif cls is not None and args is not None and not lost and (to_handle or _is_ours(cls)):
         error = _built(cls, args, attributes)
     if error is None:
         error = _stand_in(kind, message, [kind, *plain.get("bases", ())], args, attributes, lost, to_handle)
-    notes = [note for note in plain.get("notes", ()) if type(note) is str]
-    if notes:
+    if notes := [note for note in plain.get("notes", ()) if type(note) is str]:
         attributes_of(error)["__notes__"] = notes
     if "cause" in plain:
         set_native(error, "__cause__", error_of(plain["cause"], to_handle=to_handle))
     return error
+
+
+def _contents(plain: Mapping[str, Any], to_handle: bool) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments and the attributes of an error, with the errors in them."""
+    args = plain.get("args", [plain["message"]])
+    within = {name: error_of(each, to_handle=to_handle) for name, each in plain.get("within", {}).items()}
+    if args is not None and within:
+        args = [within.get(str(place), arg) for place, arg in enumerate(args)]
+    if "group" in plain:
+        said, members = plain["group"]
+        args = [said, [error_of(each, to_handle=to_handle) for each in members]]
+    named = {name: error for name, error in within.items() if not name.isdecimal()}
+    return args, {**plain.get("attributes", {}), **named}
 
 
 def _class_of(kind: Any) -> type[Exception] | None:
@@ -329,30 +333,31 @@ def _stand_in(
         known = [cls for cls in known if _is_ours(cls)]
         known += [Exception] if _may_be_a_name(kind) else []
     for cls in known:
-        module, _, name = kind.partition(":")
-        body = {
-            "__module__": module,
-            "__qualname__": name,
-            "__str__": lambda self: message,
-            _MARK: tuple(lost),
-        }
-        if lost:
-            body["__getattr__"] = _missing(name, lost)
         try:
-            made: type[Exception] = type(name.rpartition(".")[2], (cls,), body)
-            below = _native(made)
-            try:
-                error = below.__new__(made, *args)
-                below.__init__(error, *args)
-            except Exception:  # its arguments differ, or could not be stored
-                error = below.__new__(made, message)
-                set_native(error, "args", tuple(args or (message,)))
+            error = _derived(cls, kind, message, args, lost)
             _put(error, attributes)
         except Exception:  # the class cannot be subclassed, or data is missing
             continue
         if issubclass(type(error), Exception):
-            return error  # type: ignore[no-any-return]
+            return error
     return RecordedError(kind, message)
+
+
+def _derived(cls: type[Exception], kind: str, message: str, args: Any, lost: Sequence[str]) -> Exception:
+    """Return an instance of a new class with the name of the original one, derived from a class of this process."""
+    module, _, name = kind.partition(":")
+    body = {"__module__": module, "__qualname__": name, "__str__": lambda self: message, _MARK: tuple(lost)}
+    if lost:
+        body["__getattr__"] = _missing(name, lost)
+    made: type[Exception] = type(name.rpartition(".")[2], (cls,), body)
+    below = _native(made)
+    try:
+        error: Exception = below.__new__(made, *args)
+        below.__init__(error, *args)
+    except Exception:  # its arguments differ, or could not be stored
+        error = below.__new__(made, message)
+        set_native(error, "args", tuple(args or (message,)))
+    return error
 
 
 def _missing(name: str, lost: Sequence[str]) -> Callable[[Any, str], Any]:
