@@ -30,11 +30,11 @@ _DIRECTIONS = _DOWN | word_set("ascending increasing asc ascendingly")
 _NAME_PARTS = word_set("first last given family surname forename")
 _EVERYTHING = word_set("information info detail details data everything record records attribute attributes")
 
-
 T = TypeVar("T")
 Names = tuple[str, ...]
 Selection = tuple[tuple[SelectItem, ...], Names]
 Variant = tuple[Query, Names]
+Combination = tuple[tuple[Condition, ...], Names]
 
 
 class Draft(NamedTuple):
@@ -363,12 +363,10 @@ def _table_of(schema: SchemaIndex, condition: Condition) -> int | None:
     return schema.columns[column].table if column is not None else None
 
 
-def _alternatives(
-    parsed: ParsedQuestion, conditions: list[PlacedCondition]
-) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
+def _alternatives(parsed: ParsedQuestion, conditions: list[PlacedCondition]) -> list[Combination]:
     """Combine conditions with AND; with OR where the question says so, and between two values of one column."""
     together = tuple(c for _, _, c in conditions)
-    found: list[tuple[tuple[Condition, ...], tuple[str, ...]]] = []
+    found: list[Combination] = []
     said = _either_said(parsed, conditions)
     if said != together:
         found.append((said, ("or:said",)))
