@@ -20,6 +20,7 @@ from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.query import Condition
 from clew_nl2sql.timezones import in_utc
 
+_OPS = ("=", "!=", "<", "<=", ">", ">=", "between")
 _YEAR = re.compile(r"\d{4}\Z")
 _DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}\Z")
 _UTC = re.compile(r"^\S{10}[T ]\d\d:\d\d.*(?:Z|[+]00:?00)\Z")
@@ -29,21 +30,17 @@ _TIMED = re.compile(r"timestamp|datetime", re.IGNORECASE)
 def date_condition(condition: Condition, left: exp.Expression, schema: SchemaIndex) -> exp.Expr | None:
     """Return the comparison, or None if it does not compare a date with days or years."""
     number, value = condition.item.column, condition.value
-    if (
-        number is None
-        or condition.item.agg
-        or condition.op not in ("=", "!=", "<", "<=", ">", ">=", "between")
-    ):
+    if number is None or condition.item.agg or condition.op not in _OPS:
         return None
     column = schema.columns[number]
     if column.kind != "date" or (schema.dialect == "sqlite" and not are_dates(column.source.values)):
         return None
     given = value if type(value) is tuple else (value, value)
-    periods = [_period(str(one)) for one in given if isinstance(one, str | int)]
-    if len(periods) != 2 or None in periods:
+    periods = [period for one in given if (period := _period(one))]
+    if len(periods) != 2 or len(given) != 2:
         return None
-    (first, _), (_, last) = (period for period in periods if period is not None)
     at = _utc_literal(column, schema.timezone) if schema.dialect == "sqlite" else None
+    first, last = periods[0][0], periods[1][1]
     return _compared(condition.op, left, first, last, timed=_is_timed(column), literal=at or _literal)
 
 
@@ -76,8 +73,9 @@ def _compared(
     return exp.Not(this=exp.paren(within)) if op == "!=" else within
 
 
-def _period(text: str) -> tuple[date, date] | None:
+def _period(value: object) -> tuple[date, date] | None:
     """Return the first and the last day of a day or a year."""
+    text = str(value) if isinstance(value, str | int) else ""
     try:
         if _YEAR.match(text):
             return date(int(text), 1, 1), date(int(text), 12, 31)

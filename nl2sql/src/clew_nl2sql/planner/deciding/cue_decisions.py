@@ -6,29 +6,15 @@ comparison ("above the average age"). A superlative orders by a column, a count 
 
 from __future__ import annotations
 
-from clew_nl2sql.planner.deciding.acts import (
-    ColumnAct,
-    CompareColumns,
-    CompareWithAggregate,
-    Consumed,
-    CountDistinct,
-    CountRows,
-    CountValues,
-    Ignore,
-    OrderByAggregate,
-    OrderByCount,
-    RankByAggregate,
-    RankByColumn,
-    RankByCount,
-    SelectAggregate,
-    SelectColumn,
-    SumValues,
-)
+from collections.abc import Iterator
+
+from clew_nl2sql.planner.deciding import acts
 from clew_nl2sql.planner.deciding.decisions import (
     Decision,
     NearColumn,
     Option,
     gap_words,
+    labelled,
     mention_decision,
     near_columns,
     near_mentions,
@@ -42,6 +28,7 @@ from clew_nl2sql.planner.deciding.value_decisions import (
     value_decision,
 )
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.schema_linking import Target
 from clew_nl2sql.planner.words.cues import Cue, comparative
 from clew_nl2sql.planner.words.lexicon import word_set
 
@@ -52,18 +39,9 @@ def cue_decision(parsed: ParsedQuestion, number: int) -> Decision:
     context = parsed.context(cue.start, cue.end)
     flat = [f"what={cue.what}", f"deg={cue.degree}", f"lim={cue.limit > 1}"] + context[:9]
     flat.append(f"cue={' '.join(parsed.low[cue.start : cue.end])}")
-    if cue.kind == "count":
-        options = _count(parsed, cue, flat)
-    elif cue.kind == "deg":
-        options = _measured(parsed, cue, flat)
-    elif cue.kind == "cmp":
-        options = _comparison(parsed, cue, flat)
-    elif cue.kind == "agg":
-        options = _aggregate(parsed, number, cue, flat)
-    else:
-        options = _superlative(parsed, number, cue, flat)
-    options.append(Option(f"{cue.kind}.none", Ignore(), (), tuple(f"{cue.kind}.none|{f}" for f in flat)))
-    options.append(Option(f"{cue.kind}.used", Consumed(), (), tuple(f"{cue.kind}.used|{f}" for f in flat)))
+    options = _OPTIONS[cue.kind](parsed, number, cue, flat)
+    for role, act in ((f"{cue.kind}.none", acts.Ignore()), (f"{cue.kind}.used", acts.Consumed())):
+        options.append(Option(role, act, (), labelled(role, flat)))
     return Decision(f"c{number}", cue.kind, cue.start, cue.end, tuple(options))
 
 
@@ -71,48 +49,53 @@ def _different(parsed: ParsedQuestion, start: int, end: int) -> bool:
     return any(parsed.word(at) in ("different", "distinct", "unique") for at in range(start, end))
 
 
-_COUNTS: tuple[type[ColumnAct], ...] = (
-    CountDistinct,
-    CountValues,
-    SumValues,
-)  # the last one only for numbers
+# The last one only for numbers.
+_COUNTS: tuple[type[acts.ColumnAct], ...] = (acts.CountDistinct, acts.CountValues, acts.SumValues)
 
 
-def _count(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+def _count(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
-    for number, rank in near_mentions(parsed, cue.end, 2):
-        mention = parsed.mentions[number]
-        between = gap_words(parsed, cue.end, mention.start)
-        unlike = _different(parsed, cue.end, mention.start)
-        base = [f"k.rank={rank}", f"k.gap={between}", f"k.diff={unlike}"]
-        for target in mention.targets[:6]:
-            shape = base + [f"k.{f}" for f in target_features(parsed, number, mention, target)]
-            use = (f"m{number}",)
-            if target.column is None:
-                for act in (CountRows(target.table), OrderByCount(target.table)):
-                    features = tuple(f"k.{act.role}|{f}" for f in flat + base) + tuple(shape) + ("k.tab",)
-                    made.append(Option(f"k.{act.role}", act, use, features))
-                continue
-            column = parsed.schema.columns[target.column]
-            extra = [
-                f"k.kind={column.kind}",
-                f"k.uniq={column.unique}",
-                f"k.id={column.is_key or column.is_ref}",
-            ]
-            for count in _COUNTS if column.kind == "number" else _COUNTS[:2]:
-                features = tuple(f"k.{count.role}|{f}" for f in flat + base + extra) + tuple(shape)
-                made.append(Option(f"k.{count.role}", count(target.column), use, features))
-        for target in [t for t in mention.targets if t.column is None][:2]:
-            for key in _keys_to(parsed, target.table):
-                extra = [
-                    f"k.own={parsed.schema.columns[key].table == target.table}",
-                    f"k.q={target.way}{target.coverage == 1}",
-                ]
-                features = tuple(f"k.key|{f}" for f in flat + base + extra)
-                made.append(Option("k.key", CountDistinct(key), (f"m{number}",), features))
-    for act in (CountRows(None), OrderByCount(None)):
-        features = tuple(f"k.{act.role}|{f}" for f in flat) + (f"k.{act.role}|bare",)
-        made.append(Option(f"k.{act.role}", act, (), features))
+    for mention, rank in near_mentions(parsed, cue.end, 2):
+        where = parsed.mentions[mention]
+        unlike = _different(parsed, cue.end, where.start)
+        base = [f"k.rank={rank}", f"k.gap={gap_words(parsed, cue.end, where.start)}", f"k.diff={unlike}"]
+        for target in where.targets[:6]:
+            fit = [f"k.{f}" for f in target_features(parsed, mention, where, target)]
+            made += _counted(parsed, mention, target, flat + base, base + fit)
+        for target in [t for t in where.targets if t.column is None][:2]:
+            made += _counted_by_key(parsed, mention, target, flat + base)
+    for act in (acts.CountRows(None), acts.OrderByCount(None)):
+        role = f"k.{act.role}"
+        made.append(Option(role, act, (), labelled(role, [*flat, "bare"])))
+    return made
+
+
+def _counted(
+    parsed: ParsedQuestion, mention: int, target: Target, flat: list[str], shape: list[str]
+) -> list[Option]:
+    """Return options for what is counted: the rows of a table, or the values of a column."""
+    use = (f"m{mention}",)
+    if target.column is None:
+        rows = (acts.CountRows(target.table), acts.OrderByCount(target.table))
+        return [
+            Option(f"k.{act.role}", act, use, (*labelled(f"k.{act.role}", flat), *shape, "k.tab"))
+            for act in rows
+        ]
+    column = parsed.schema.columns[target.column]
+    extra = [f"k.kind={column.kind}", f"k.uniq={column.unique}", f"k.id={column.is_id}"]
+    made = []
+    for count in _COUNTS if column.kind == "number" else _COUNTS[:2]:
+        role = f"k.{count.role}"
+        made.append(Option(role, count(column.id), use, (*labelled(role, flat + extra), *shape)))
+    return made
+
+
+def _counted_by_key(parsed: ParsedQuestion, mention: int, target: Target, flat: list[str]) -> list[Option]:
+    made = []
+    for key in _keys_to(parsed, target.table):
+        own = parsed.schema.columns[key].table == target.table
+        features = labelled("k.key", [*flat, f"k.own={own}", f"k.q={target.way}{target.coverage == 1}"])
+        made.append(Option("k.key", acts.CountDistinct(key), (f"m{mention}",), features))
     return made
 
 
@@ -126,20 +109,12 @@ def _keys_to(parsed: ParsedQuestion, table: int) -> list[int]:
 
 def _shape(role: str, parsed: ParsedQuestion, cue: Cue, near: NearColumn) -> list[str]:
     """Describe the positions of a cue and a nearby column, as features of a role."""
-    column = parsed.schema.columns[near.column]
-    where = parsed.mentions[near.mention]
-    between = (
-        gap_words(parsed, cue.end, where.start)
-        if near.place[0] == "a"
-        else "b:" + gap_words(parsed, where.end, cue.start)
-    )
-    names = [
-        f"at={near.place}",
-        f"gap={between}",
-        f"kind={column.kind}",
-        f"id={column.is_key or column.is_ref}",
-        *target_features(parsed, near.mention, where, near.target),
-    ]
+    column, where = parsed.schema.columns[near.column], parsed.mentions[near.mention]
+    between = gap_words(parsed, cue.end, where.start)
+    if near.place[0] != "a":
+        between = "b:" + gap_words(parsed, where.end, cue.start)
+    names = [f"at={near.place}", f"gap={between}", f"kind={column.kind}", f"id={column.is_id}"]
+    names += target_features(parsed, near.mention, where, near.target)
     return [f"{role}.{each}" for each in names]
 
 
@@ -147,37 +122,37 @@ def _aggregate(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -
     made = []
     compared = _comparison_before(parsed, cue.start)
     for near in near_columns(parsed, cue.start, cue.end, before=2, after=3):
-        column = parsed.schema.columns[near.column]
         shape = _shape("g", parsed, cue, near)
-        use = (f"m{near.mention}",)
-        features = tuple(shape) + tuple(f"g.sel|{f}" for f in flat + shape[:3] + [f"cmp={bool(compared)}"])
-        made.append(Option("g.sel", SelectAggregate(cue.what, column.id), use, features))
-        if cue.what in ("max", "min"):
-            features = tuple(shape) + tuple(f"g.sup|{f}" for f in flat + shape[:3])
-            made.append(Option("g.sup", RankByColumn(column.id, cue.what == "max", 1), use, features))
-        if parsed.units[parsed.unit_at[cue.start]].zone == "order":
-            features = tuple(shape) + tuple(f"g.ord|{f}" for f in flat + shape[:3])
-            made.append(Option("g.ord", OrderByAggregate(cue.what, column.id), use, features))
-        if compared and column.kind in ("number", "date"):
-            features = tuple(shape) + tuple(f"g.cmp|{f}" for f in flat + shape[:3])
-            made.append(
-                Option("g.cmp", CompareWithAggregate(column.id, compared[0], cue.what), use, features)
-            )
-    if cue.what == "sum":
-        for mention, _ in near_mentions(parsed, cue.end, 1):
-            for target in [t for t in parsed.mentions[mention].targets if t.column is None][:1]:
-                features = tuple(f"g.cnt|{f}" for f in flat) + (f"g.cnt={target.way}{target.coverage == 1}",)
-                made.append(Option("g.cnt", CountRows(target.table), (f"m{mention}",), features))
-    if compared:
-        for column, minus, rank in implied_columns(parsed, compared[1]):
-            op = _TURNED[compared[0]] if turned(compared[1], minus) else compared[0]
-            shape = [f"g.impl={rank}"] + table_fit(parsed, column, "g")
-            features = tuple(shape) + tuple(f"g.cmpi|{f}" for f in flat)
-            made.append(Option("g.cmp", CompareWithAggregate(column.id, op, cue.what), (), features))
+        for role, act in _aggregated(parsed, cue, near.column, compared):
+            place = shape[:3] + [f"cmp={bool(compared)}"] if role == "g.sel" else shape[:3]
+            made.append(Option(role, act, (f"m{near.mention}",), (*shape, *labelled(role, flat + place))))
+    for mention, _ in near_mentions(parsed, cue.end, 1) if cue.what == "sum" else ():
+        for target in [t for t in parsed.mentions[mention].targets if t.column is None][:1]:
+            features = (*labelled("g.cnt", flat), f"g.cnt={target.way}{target.coverage == 1}")
+            made.append(Option("g.cnt", acts.CountRows(target.table), (f"m{mention}",), features))
+    than, degree = compared or ("", "")
+    for column, minus, rank in implied_columns(parsed, degree):
+        op = _TURNED[than] if turned(degree, minus) else than
+        features = (f"g.impl={rank}", *table_fit(parsed, column, "g"), *labelled("g.cmpi", flat))
+        made.append(Option("g.cmp", acts.CompareWithAggregate(column.id, op, cue.what), (), features))
     return made
 
 
-def _measured(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+def _aggregated(
+    parsed: ParsedQuestion, cue: Cue, column: int, compared: tuple[str, str] | None
+) -> list[tuple[str, acts.Act]]:
+    """Return what an aggregate of a column may do, with the roles."""
+    found: list[tuple[str, acts.Act]] = [("g.sel", acts.SelectAggregate(cue.what, column))]
+    if cue.what in ("max", "min"):
+        found.append(("g.sup", acts.RankByColumn(column, cue.what == "max", 1)))
+    if parsed.units[parsed.unit_at[cue.start]].zone == "order":
+        found.append(("g.ord", acts.OrderByAggregate(cue.what, column)))
+    if compared and parsed.schema.columns[column].kind in ("number", "date"):
+        found.append(("g.cmp", acts.CompareWithAggregate(column, compared[0], cue.what)))
+    return found
+
+
+def _measured(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     """Return options for "How old is …": the column that the adjective measures, its average or its extreme."""
     functions = [c.what for c in parsed.cues if c.kind == "agg"]
     functions += ["max" if c.what == "desc" else "min" for c in parsed.cues if c.kind == "super"]
@@ -185,10 +160,10 @@ def _measured(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]
     made = []
     for column, _, rank in implied_columns(parsed, cue.degree):
         shape = (f"d.impl={rank}", f"d.kind={column.kind}", *table_fit(parsed, column, "d"))
-        made.append(Option("d.sel", SelectColumn(column.id), (), shape + tuple(f"d.sel|{f}" for f in flat)))
+        made.append(Option("d.sel", acts.SelectColumn(column.id), (), shape + labelled("d.sel", flat)))
         for function in functions[:1]:
-            features = shape + tuple(f"d.agg|{f}" for f in flat)
-            made.append(Option("d.agg", SelectAggregate(function, column.id), others[:1], features))
+            act = acts.SelectAggregate(function, column.id)
+            made.append(Option("d.agg", act, others[:1], shape + labelled("d.agg", flat)))
     return made
 
 
@@ -199,42 +174,45 @@ _EXTREMES = {
 }  # fmt: skip
 
 
-def _comparison(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
+def _comparison(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     """Compare two columns, or a column with the extreme of some rows ("than any", "than the largest")."""
     made = []
+    said = next((w for w in parsed.low[cue.end : cue.end + 4] if (cue.what, w) in _EXTREMES), "")
+    columns = _comparable(parsed, cue)
+    later = [two for two in columns if two.place[0] == "a"]
+    for one in columns:
+        for two in later if one.place[0] in "bi" else ():
+            if one.column != two.column:
+                made.append(_compared_columns(cue, one, two, flat))
+        if said:
+            features = (f"o.sat={one.place}", f"o.said={said}", *labelled("o.sub", flat))
+            act = acts.CompareWithAggregate(one.column, cue.what, _EXTREMES[cue.what, said])
+            made.append(Option("o.sub", act, (f"m{one.mention}",), features))
+    for column, minus, rank in implied_columns(parsed, cue.degree) if said else ():
+        op = _TURNED[cue.what] if turned(cue.degree, minus) else cue.what
+        features = (f"o.impl={rank}", *table_fit(parsed, column, "o"), *labelled("o.subi", flat))
+        act = acts.CompareWithAggregate(column.id, op, _EXTREMES[op, said])
+        made.append(Option("o.sub", act, (), features))
+    return made
+
+
+def _comparable(parsed: ParsedQuestion, cue: Cue) -> list[NearColumn]:
+    """Return numbers and dates near a comparison, and inside it: "more seats than"."""
     near = near_columns(parsed, cue.start, cue.end, before=2, after=2, each=3)
     within = near_columns(parsed, cue.start, cue.start + 1, before=0, after=1, each=3)
-    near += [
-        found._replace(place="i")
-        for found in within
-        if cue.start < parsed.mentions[found.mention].start < cue.end
-    ]
-    said = next((w for w in parsed.low[cue.end : cue.end + 4] if (cue.what, w) in _EXTREMES), "")
-    columns = [found for found in near if parsed.schema.columns[found.column].kind in ("number", "date")]
-    for one in columns:
-        for two in columns:
-            if one.place[0] in "bi" and two.place[0] == "a" and one.column != two.column:
-                shape = [
-                    f"o.at={one.place}{two.place}",
-                    f"o.q={one.target.way}{two.target.way}",
-                    f"o.same={one.target.table == two.target.table}",
-                ]
-                features = tuple(shape) + tuple(f"o.col|{f}" for f in flat)
-                pair = CompareColumns(one.column, cue.what, two.column)
-                made.append(Option("o.col", pair, (f"m{one.mention}", f"m{two.mention}"), features))
-        if said:
-            shape = [f"o.sat={one.place}", f"o.said={said}"]
-            features = tuple(shape) + tuple(f"o.sub|{f}" for f in flat)
-            act = CompareWithAggregate(one.column, cue.what, _EXTREMES[cue.what, said])
-            made.append(Option("o.sub", act, (f"m{one.mention}",), features))
-    if said:
-        for column, minus, rank in implied_columns(parsed, cue.degree):
-            op = _TURNED[cue.what] if turned(cue.degree, minus) else cue.what
-            features = (f"o.impl={rank}", *table_fit(parsed, column, "o"), *(f"o.subi|{f}" for f in flat))
-            made.append(
-                Option("o.sub", CompareWithAggregate(column.id, op, _EXTREMES[op, said]), (), features)
-            )
-    return made
+    inside = [one for one in within if cue.start < parsed.mentions[one.mention].start < cue.end]
+    near += [one._replace(place="i") for one in inside]
+    return [one for one in near if parsed.schema.columns[one.column].kind in ("number", "date")]
+
+
+def _compared_columns(cue: Cue, one: NearColumn, two: NearColumn, flat: list[str]) -> Option:
+    shape = (
+        f"o.at={one.place}{two.place}",
+        f"o.q={one.target.way}{two.target.way}",
+        f"o.same={one.target.table == two.target.table}",
+    )
+    act = acts.CompareColumns(one.column, cue.what, two.column)
+    return Option("o.col", act, (f"m{one.mention}", f"m{two.mention}"), shape + labelled("o.col", flat))
 
 
 _DENIED = {">": "<=", "<": ">="}
@@ -251,37 +229,36 @@ def _comparison_before(parsed: ParsedQuestion, start: int) -> tuple[str, str] | 
 
 
 def _superlative(parsed: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
-    made = []
     inner = [n for n, c in enumerate(parsed.cues) if n > number and 0 <= c.start - cue.end <= 2]
     counts = tuple(f"c{n}" for n in inner if parsed.cues[n].kind == "count")
     sums = [n for n in inner if parsed.cues[n].kind == "agg"]
     flat = flat + [f"inner={'count' if counts else 'agg' if sums else '-'}"]
-    desc = cue.what == "desc"
+    measured = [*_ranked(parsed, cue, flat, sums), *_implied(parsed, cue, flat)]
     if cue.degree in _NEVER_COUNTS and not counts:
-        return [*_ranked(parsed, cue, flat, sums), *_implied(parsed, cue, flat)]
-    for mention, rank in near_mentions(parsed, parsed.cues[inner[0]].end if inner else cue.end, 2):
-        where = parsed.mentions[mention]
-        between = gap_words(parsed, cue.end, where.start)
-        for target in [t for t in where.targets if t.column is None][:2]:
-            shape = [f"s.rank={rank}", f"s.gap={between}", f"s.q={target.way}{target.coverage == 1}"]
-            features = tuple(shape) + tuple(f"s.cnt|{f}" for f in flat + shape)
-            made.append(
-                Option(
-                    "s.cnt", RankByCount(desc, cue.limit, target.table), (f"m{mention}", *counts), features
-                )
-            )
-        if rank == 0 and all(t.column is not None for t in where.targets):
-            best = where.best()
-            shape = ["s.ccol", f"s.cgap={between}", f"s.q={best.way}{best.coverage == 1}"]
-            features = tuple(shape) + tuple(f"s.cnt|{f}" for f in flat + shape)
-            made.append(
-                Option("s.cnt", RankByCount(desc, cue.limit, best.table), (f"m{mention}", *counts), features)
-            )
-    features = tuple(f"s.cnt|{f}" for f in flat) + ("s.cnt|bare",)
-    made.append(Option("s.cnt", RankByCount(desc, cue.limit, None), counts, features))
-    if cue.degree == "common":
-        return made
-    return [*made, *_ranked(parsed, cue, flat, sums), *_implied(parsed, cue, flat)]
+        return measured
+    after = parsed.cues[inner[0]].end if inner else cue.end
+    made = []
+    for table, uses, shape in _counted_tables(parsed, cue, after):
+        act = acts.RankByCount(cue.what == "desc", cue.limit, table)
+        made.append(Option("s.cnt", act, (*uses, *counts), (*shape, *labelled("s.cnt", flat + shape))))
+    act = acts.RankByCount(cue.what == "desc", cue.limit, None)
+    made.append(Option("s.cnt", act, counts, labelled("s.cnt", [*flat, "bare"])))
+    return made if cue.degree == "common" else made + measured
+
+
+def _counted_tables(
+    parsed: ParsedQuestion, cue: Cue, after: int
+) -> Iterator[tuple[int, tuple[str, ...], list[str]]]:
+    """Yield the tables whose rows a superlative may count, with the mention that names them, and features."""
+    for mention, rank in near_mentions(parsed, after, 2):
+        where, use = parsed.mentions[mention], (f"m{mention}",)
+        between, best = gap_words(parsed, cue.end, where.start), where.best()
+        tables = [t for t in where.targets if t.column is None]
+        for target in tables[:2]:
+            fit = f"s.q={target.way}{target.coverage == 1}"
+            yield target.table, use, [f"s.rank={rank}", f"s.gap={between}", fit]
+        if rank == 0 and not tables:
+            yield best.table, use, ["s.ccol", f"s.cgap={between}", f"s.q={best.way}{best.coverage == 1}"]
 
 
 # What these measure is a property of one row, so the earliest is never the one with the fewest rows.
@@ -294,9 +271,9 @@ _NEVER_COUNTS = word_set("""
 def _implied(parsed: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
     for column, flip, rank in implied_columns(parsed, cue.degree):
-        shape = [f"s.impl={rank}", f"s.kind={column.kind}"] + table_fit(parsed, column, "s")
-        features = tuple(shape) + tuple(f"s.imp|{f}" for f in flat)
-        made.append(Option("s.imp", RankByColumn(column.id, _direction(cue, flip), cue.limit), (), features))
+        shape = (f"s.impl={rank}", f"s.kind={column.kind}", *table_fit(parsed, column, "s"))
+        act = acts.RankByColumn(column.id, _direction(cue, flip), cue.limit)
+        made.append(Option("s.imp", act, (), shape + labelled("s.imp", flat)))
     return made
 
 
@@ -311,34 +288,37 @@ def _direction(cue: Cue, flip: bool) -> bool:
 
 def _ranked(parsed: ParsedQuestion, cue: Cue, flat: list[str], sums: list[int]) -> list[Option]:
     made = []
-    desc = cue.what == "desc"
     for near in near_columns(parsed, cue.start, cue.end, before=1, after=3):
-        column = parsed.schema.columns[near.column]
         shape = _shape("s", parsed, cue, near)
-        use = (f"m{near.mention}",)
-        features = tuple(shape) + tuple(f"s.col|{f}" for f in flat + shape[:3])
-        made.append(Option("s.col", RankByColumn(column.id, desc, cue.limit), use, features))
-        if column.kind in ("number", "date"):
-            features = tuple(shape) + tuple(f"s.agg|{f}" for f in flat + shape[:3])
-            made.append(Option("s.agg", SelectAggregate("max" if desc else "min", column.id), use, features))
-        compared = _comparison_before(parsed, cue.start)
-        if compared and column.kind in ("number", "date"):
-            features = tuple(shape) + tuple(f"s.cmp|{f}" for f in flat + shape[:3])
-            extreme = CompareWithAggregate(column.id, compared[0], "max" if desc else "min")
-            made.append(Option("s.cmp", extreme, use, features))
-        if (
-            not sums
-            and column.kind == "number"
-            and cue.degree in ("", "large", "high")
-            and near.place[0] == "a"
-        ):
-            features = tuple(shape) + tuple(f"s.tot|{f}" for f in flat + shape[:3])
-            made.append(Option("s.tot", RankByAggregate("sum", column.id, desc, cue.limit), use, features))
-        for inner in sums:
-            act = RankByAggregate(parsed.cues[inner].what, column.id, desc, cue.limit)
-            features = tuple(shape) + tuple(f"s.sum|{f}" for f in flat + shape[:3])
-            made.append(Option("s.sum", act, (*use, f"c{inner}"), features))
+        for role, act, inner in _ranked_acts(parsed, cue, near, sums):
+            features = (*shape, *labelled(role, flat + shape[:3]))
+            made.append(Option(role, act, (f"m{near.mention}", *inner), features))
     return made
+
+
+def _ranked_acts(
+    parsed: ParsedQuestion, cue: Cue, near: NearColumn, sums: list[int]
+) -> Iterator[tuple[str, acts.Act, tuple[str, ...]]]:
+    """Yield what a superlative may do with a column, with the roles, and the cues that it consumes."""
+    desc, column = cue.what == "desc", near.column
+    kind, extreme = parsed.schema.columns[column].kind, "max" if desc else "min"
+    compared = _comparison_before(parsed, cue.start)
+    yield "s.col", acts.RankByColumn(column, desc, cue.limit), ()
+    if kind in ("number", "date"):
+        yield "s.agg", acts.SelectAggregate(extreme, column), ()
+        if compared:
+            yield "s.cmp", acts.CompareWithAggregate(column, compared[0], extreme), ()
+    large = cue.degree in ("", "large", "high") and near.place[0] == "a"
+    if not sums and kind == "number" and large:
+        yield "s.tot", acts.RankByAggregate("sum", column, desc, cue.limit), ()
+    for inner in sums:
+        act = acts.RankByAggregate(parsed.cues[inner].what, column, desc, cue.limit)
+        yield "s.sum", act, (f"c{inner}",)
+
+
+_OPTIONS = {
+    "count": _count, "deg": _measured, "cmp": _comparison, "agg": _aggregate, "super": _superlative,
+}  # fmt: skip
 
 
 def decisions(parsed: ParsedQuestion) -> list[Decision]:

@@ -43,6 +43,13 @@ _AGGREGATES = {
     "minimum": "min", "min": "min", "minimal": "min", "totals": "sum", "maximums": "max", "minimums": "min",
 }  # fmt: skip
 
+_COUNTING: dict[tuple[str, ...], str] = {
+    ("how", "many"): "count", ("how", "often"): "count", ("count",): "count", ("counting",): "count",
+    ("counts",): "count",
+    **{(word, "of"): word for word in ("number", "numbers", "count", "counts", "amount", "quantity")},
+    **{("total", word, "of"): f"total{word}" for word in ("number", "count", "numbers", "amount")},
+}  # fmt: skip
+_COMMON = word_set("common popular frequent frequently often commonly")
 _DESC = word_set("""
     most highest largest biggest greatest longest oldest tallest heaviest latest newest best top fastest richest
     deepest widest strongest farthest furthest hottest warmest eldest maximum max
@@ -84,12 +91,11 @@ def _compared(tokens: list[Token], low: list[str], at: int) -> Cue | None:
     found = comparative(low, at)
     if not found:
         return None
+    than: int | None = at
     if low[at] not in ("exceeds", "exceed", "above", "below"):
-        than = next((t for t in range(at + 1, min(at + 5, len(low))) if low[t] == "than"), None)
-        if than is None:
-            return None
-    else:
-        than = at
+        than = _find(low, range(at + 1, min(at + 5, len(low))), ("than",))
+    if than is None:
+        return None
     near = range(than + 1, min(than + 4, len(low)))
     if any(tokens[t].kind in ("number", "date") or low[t] in ("average", "mean", "one") for t in near):
         return None
@@ -101,68 +107,53 @@ def _at(low: list[str], at: int) -> str:
 
 
 def _count(tokens: list[Token], low: list[str], at: int) -> Cue | None:
-    word, after = low[at], _at(low, at + 1)
+    word, before, after = low[at], _at(low, at - 1), _at(low, at + 1)
     if word == "how" and after in DEGREES:
         return Cue("deg", "how", at, at + 2, degree=after)
-    if word == "how" and after == "many":
-        return Cue("count", "count", at, at + 2)
-    if word in ("number", "numbers", "count", "counts", "amount", "quantity") and after == "of":
-        begin = at - 1 if at and low[at - 1] == "total" else at
-        return Cue("count", word, begin, at + 2)
-    if word == "total" and after in ("number", "count", "numbers", "amount") and _at(low, at + 2) == "of":
-        return Cue("count", "total" + after, at, at + 3)
-    if word in ("count", "counting", "counts"):
-        return Cue("count", "count", at, at + 1)
-    if word == "how" and after == "often":
-        return Cue("count", "count", at, at + 2)
-    if word == "number" and after != "" and _at(low, at - 1) in ("the", "total"):
+    for length in (3, 2, 1):
+        words = tuple(low[at : at + length])
+        if words in _COUNTING:
+            total = words[1:] == ("of",) and before == "total"
+            return Cue("count", _COUNTING[words], at - total, at + len(words))
+    if word == "number" and after and before in ("the", "total"):
         given = tokens[at + 1].kind in ("quoted", "number")  # "the number 00041" is a number of one thing
         return None if given else Cue("count", "number", at, at + 1)
     return None
 
 
 def _aggregate(low: list[str], at: int) -> Cue | None:
-    word = low[at]
-    if word not in _AGGREGATES:
-        return None
-    if word in ("average", "mean", "overall") or word not in ("max", "maximum", "min", "minimum"):
-        return Cue("agg", _AGGREGATES[word], at, at + 1)
-    return Cue("agg", _AGGREGATES[word], at, at + 1)
+    return Cue("agg", _AGGREGATES[low[at]], at, at + 1) if low[at] in _AGGREGATES else None
 
 
 def _superlative(tokens: list[Token], low: list[str], at: int) -> Cue | None:
-    word, before = low[at], _at(low, at - 1)
-    if word in ("most", "least") and before in ("at", "the") and before == "at":
-        return None
+    word = low[at]
     if word in ("top", "first", "last", "bottom"):
-        number = tokens[at + 1].value if at + 1 < len(tokens) else None
-        if number is not None and tokens[at + 1].kind == "number" and float(number).is_integer():
-            what = "desc" if word in ("top", "first") else "asc"
-            return Cue("super", what, at, at + 2, degree=word, limit=int(number))
-        return Cue("super", "desc", at, at + 1, degree="top") if word == "top" else None
-    if word not in _DESC and word not in _ASC:
+        return _first_rows(tokens, at)
+    if word not in _DESC | _ASC or (word in ("most", "least") and _at(low, at - 1) == "at"):
         return None
-    what = "desc" if word in _DESC else "asc"
-    degree, end, limit = word if word in DEGREES else "", at + 1, 1
-    after = _at(low, at + 1)
-    if word in ("most", "least") and after in DEGREES:
-        degree, end = after, at + 2
-    elif word in ("most", "least") and after in (
-        "common",
-        "popular",
-        "frequent",
-        "frequently",
-        "often",
-        "commonly",
-        "commonly",
-    ):
-        degree, end = "common", at + 2
-    ahead, behind = _whole(tokens, end), _whole(tokens, at - 1)
-    if behind is not None:
-        limit = behind
-    elif ahead is not None:
+    degree, end = _degree(low, at)
+    limit, ahead = _whole(tokens, at - 1), _whole(tokens, end)
+    if limit is None and ahead is not None:
         limit, end = ahead, end + 1
-    return Cue("super", what, at, end, degree=degree, limit=limit)
+    what = "desc" if word in _DESC else "asc"
+    return Cue("super", what, at, end, degree=degree, limit=1 if limit is None else limit)
+
+
+def _first_rows(tokens: list[Token], at: int) -> Cue | None:
+    """Return the cue of "the top 3" and "the last 5"; "top" alone is a superlative."""
+    word, after = tokens[at].low, tokens[at + 1] if at + 1 < len(tokens) else None
+    if after is not None and after.kind == "number" and after.value is not None and after.value % 1 == 0:
+        what = "desc" if word in ("top", "first") else "asc"
+        return Cue("super", what, at, at + 2, degree=word, limit=int(after.value))
+    return Cue("super", "desc", at, at + 1, degree="top") if word == "top" else None
+
+
+def _degree(low: list[str], at: int) -> tuple[str, int]:
+    """Return the adjective of a superlative, and the end of its words: "most expensive", "most common"."""
+    word, after = low[at], _at(low, at + 1)
+    if word in ("most", "least") and (after in DEGREES or after in _COMMON):
+        return after if after in DEGREES else "common", at + 2
+    return word if word in DEGREES else "", at + 1
 
 
 def _whole(tokens: list[Token], at: int) -> int | None:
@@ -229,19 +220,12 @@ def find_amounts(tokens: list[Token]) -> list[Amount]:
 
 
 def _between(tokens: list[Token], low: list[str], at: int) -> Amount | None:
-    opens = next(
-        (b for b in range(at - 1, max(-1, at - 4), -1) if low[b] in ("between", "from", "range")), None
-    )
-    if opens is None:
+    opens = _find(low, range(at - 1, max(-1, at - 4), -1), ("between", "from", "range"))
+    joins = _find(low, range(at + 1, min(len(tokens), at + 5)), ("and", "to", "through"))
+    if opens is None or joins is None or (low[opens] == "from" and low[joins] == "and"):
         return None
-    joins = next(
-        (j for j in range(at + 1, min(len(tokens), at + 5)) if low[j] in ("and", "to", "through")), None
-    )
-    if joins is None or (low[opens] == "from" and low[joins] == "and"):
-        return None
-    second = next(
-        (s for s in range(joins + 1, min(len(tokens), joins + 4)) if _number(tokens[s]) is not None), None
-    )
+    places = range(joins + 1, min(len(tokens), joins + 4))
+    second = next((place for place in places if _number(tokens[place]) is not None), None)
     if second is None:
         return None
     low_end, high_end = _number(tokens[at]), _number(tokens[second])
@@ -250,24 +234,29 @@ def _between(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     return Amount(at, second + 1, "between", (low_end, high_end), opens, second + 1, "", True)
 
 
+def _find(low: list[str], places: range, words: tuple[str, ...]) -> int | None:
+    return next((place for place in places if low[place] in words), None)
+
+
 def _listed(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     """Return an enumeration of three or more numbers, which matches any of them."""
-    value, end = tokens[at].value, at + 1
-    if value is None or tokens[at].kind != "number":
+    if tokens[at].kind != "number":
         return None
-    values = [value]
-    while True:
-        after = end
-        while after < len(tokens) and low[after] in (",", "and", "or"):
-            after += 1
-        if after == end or after == len(tokens) or tokens[after].kind != "number":
-            break
-        value = tokens[after].value
-        if value is None:
-            break
-        values.append(value)
-        end = after + 1
-    return Amount(at, end, "in", tuple(values), at, end) if len(values) > 2 else None
+    places = [at]
+    while (following := _next_listed(tokens, low, places[-1] + 1)) is not None:
+        places.append(following)
+    values = tuple(value for place in places if (value := tokens[place].value) is not None)
+    end = places[-1] + 1
+    return Amount(at, end, "in", values, at, end) if len(values) > 2 else None
+
+
+def _next_listed(tokens: list[Token], low: list[str], end: int) -> int | None:
+    after = end
+    while after < len(tokens) and low[after] in (",", "and", "or"):
+        after += 1
+    if after in (end, len(tokens)) or tokens[after].kind != "number" or tokens[after].value is None:
+        return None
+    return after
 
 
 def _number(token: Token) -> float | int | str | None:
@@ -280,21 +269,23 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     number = _number(tokens[at])
     if number is None:
         return None
-    said = _said_after(tokens, low, at) or _said_before(tokens, low, at)
-    if said is not None:
-        op, begin, end = said
-        return Amount(at, at + 1, op, (number,), begin, end, "", True)
+    if compared := _comparison(tokens, low, at):
+        op, begin, end, degree = compared
+        return Amount(at, at + 1, op, (number,), begin, end, degree, True)
+    return None if low[at] in ("one", "once") else Amount(at, at + 1, "=", (number,), at, at + 1)
+
+
+def _comparison(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int, str] | None:
+    """Return operator, position and adjective of the comparison of a number, if the question states one."""
+    if said := _said_after(tokens, low, at) or _said_before(tokens, low, at):
+        return (*said, "")
     if low[at + 1 : at + 3] in (["years", "old"], ["year", "old"]) or low[at - 1 : at] == ["aged"]:
-        return Amount(at, at + 1, "=", (number,), at, at + 1, "old", True)
+        return "=", at, at + 1, "old"
     if at >= 2 and low[at - 2] in ("after", "before") and tokens[at - 1].kind == "word":
-        return Amount(at, at + 1, ">" if low[at - 2] == "after" else "<", (number,), at - 2, at + 1, "", True)
-    compared = _than(low, at)
-    if compared:
-        op, begin, degree = compared
-        return Amount(at, at + 1, op, (number,), begin, at + 1, degree, True)
-    if low[at] in ("one", "once"):
-        return None
-    return Amount(at, at + 1, "=", (number,), at, at + 1)
+        return ">" if low[at - 2] == "after" else "<", at - 2, at + 1, ""
+    if compared := _than(low, at):
+        return compared[0], compared[1], at + 1, compared[2]
+    return None
 
 
 def _said_after(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int] | None:
@@ -312,10 +303,7 @@ def _said_after(tokens: list[Token], low: list[str], at: int) -> tuple[str, int,
 
 def _said_before(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int] | None:
     """Return operator and position of a comparison before a number ("at least 5")."""
-    stop = at
-    while stop > 0 and at - stop < 4 and low[stop - 1] in _SKIPPED and low[stop - 1] != "than":
-        stop -= 1
-    for end in range(at, stop - 1, -1):
+    for end in range(at, _skipped_from(low, at) - 1, -1):
         for words, op in _BEFORE:
             begin = end - len(words)
             if words[0] == "or" and begin > 0 and tokens[begin - 1].value is not None:
@@ -323,6 +311,14 @@ def _said_before(tokens: list[Token], low: list[str], at: int) -> tuple[str, int
             if begin >= 0 and tuple(low[begin:end]) == words:
                 return op, begin, at + 1
     return None
+
+
+def _skipped_from(low: list[str], at: int) -> int:
+    """Return the start of the words between a comparison and its number: "the year"."""
+    stop = at
+    while stop > 0 and at - stop < 4 and low[stop - 1] in _SKIPPED and low[stop - 1] != "than":
+        stop -= 1
+    return stop
 
 
 def _than(low: list[str], at: int) -> tuple[str, int, str] | None:
@@ -334,11 +330,7 @@ def _than(low: list[str], at: int) -> tuple[str, int, str] | None:
             continue
         for begin in (than - 1, than - 2, than - 3, than - 4):
             word = _at(low, begin)
-            degree = (
-                word
-                if word in DEGREES
-                else (low[begin + 1] if word in ("more", "less") and _at(low, begin + 1) in DEGREES else "")
-            )
+            degree = _adjective(low, begin, ("more", "less"))
             if word in _COMPARATIVE_UP:
                 return _not_before(low, begin, ">"), begin, degree
             if word in _COMPARATIVE_DOWN:
@@ -355,19 +347,14 @@ def _not_before(low: list[str], at: int, op: str) -> str:
 
 def comparative(low: list[str], at: int) -> tuple[str, str] | None:
     """Return direction (">" or "<") and adjective of the comparison that starts at a word, if any."""
-    word = low[at]
-    if word in _COMPARATIVE_UP or word in ("exceeds", "exceed"):
-        degree = (
-            word
-            if word in DEGREES
-            else (_at(low, at + 1) if word == "more" and _at(low, at + 1) in DEGREES else "")
-        )
-        return ">", degree
-    if word in _COMPARATIVE_DOWN:
-        degree = (
-            word
-            if word in DEGREES
-            else (_at(low, at + 1) if word == "less" and _at(low, at + 1) in DEGREES else "")
-        )
-        return "<", degree
-    return None
+    if low[at] in _COMPARATIVE_UP or low[at] in ("exceeds", "exceed"):
+        return ">", _adjective(low, at, ("more",))
+    return ("<", _adjective(low, at, ("less",))) if low[at] in _COMPARATIVE_DOWN else None
+
+
+def _adjective(low: list[str], at: int, before: tuple[str, ...]) -> str:
+    """Return the adjective of a comparative: "older", or "expensive" of "more expensive"."""
+    word, after = _at(low, at), _at(low, at + 1)
+    if word in DEGREES:
+        return word
+    return after if word in before and after in DEGREES else ""
