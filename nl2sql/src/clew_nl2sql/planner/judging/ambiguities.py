@@ -19,6 +19,7 @@ from clew_nl2sql.planner.deciding.acts import Filter, RankByCount, SumValues
 from clew_nl2sql.planner.judging.unread import tables_in_use
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.schema_index import MANY, SchemaIndex
+from clew_nl2sql.planner.linking.schema_linking import Mention
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.ranking.features import CandidateFeatures
 from clew_nl2sql.planner.words.inflection import lemma, parts, stem
@@ -68,25 +69,23 @@ def _measures_strange_table(parsed: ParsedQuestion, best: CandidateFeatures) -> 
     """Return whether the verb of "which flats cost" or "bookings were cancelled" is a column of a table that
     the question does not name.
     """
-    columns, tables = parsed.schema.columns, parsed.schema.tables
-    named = {t for _, t in parsed.table_mentions}
-    for _, option in best.assignment.choices:
-        if not isinstance(option.act, Filter) or columns[option.act.column].table in named:
-            continue
-        table = tables[columns[option.act.column].table]
-        for use in option.uses:
-            if not use.startswith("m"):
-                continue
-            number = int(use[1:])
-            verb = parsed.mentions[number]
-            before = parsed.mentions[number - 1] if number else None
-            if before is None or before.best().column is not None:
-                continue
-            between = parsed.low[before.end : verb.start]
-            stems = {stem(word) for word in table.words}
-            if all(word in _BE for word in between) and stem(parsed.low[verb.start]) not in stems:
-                return True
-    return False
+    columns = parsed.schema.columns
+    return any(
+        _says_verb(parsed, number, columns[option.act.column].table)
+        for _, option in best.assignment.choices
+        if isinstance(option.act, Filter) and columns[option.act.column].table not in parsed.named_tables
+        for number in option.mentions
+    )
+
+
+def _says_verb(parsed: ParsedQuestion, number: int, table: int) -> bool:
+    """Return whether a mention right after a named table is a verb, and not a word of its own table."""
+    verb, before = parsed.mentions[number], parsed.mentions[number - 1]
+    if not number or before.best().column is not None:
+        return False
+    stems = {stem(word) for word in parsed.schema.tables[table].words}
+    between = parsed.low[before.end : verb.start]
+    return all(word in _BE for word in between) and stem(parsed.low[verb.start]) not in stems
 
 
 def _leaves_out_missing(parsed: ParsedQuestion, query: Query) -> bool:
@@ -116,41 +115,39 @@ def _asks_for_birthday(parsed: ParsedQuestion, query: Query) -> bool:
 
 def _compares_kinds(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether one row decides for its kind: "Which trade is the most expensive?" by a single repair."""
-    if query.limit is None or query.group or not query.order or len(query.select) != 1:
+    asked, shown = head(parsed), query.select[0].column
+    if asked is None or shown is None or len(query.select) != 1 or not _ranks_rows(query):
         return False
-    if query.select[0].column is None:
+    column = parsed.schema.columns[shown]
+    if query.order[0][0].agg or not any(t.column == shown for t in asked.targets):
         return False
-    column, (measure, _) = parsed.schema.columns[query.select[0].column], query.order[0]
-    asked, table = head(parsed), parsed.schema.tables[column.table]
-    if asked is None or measure.agg or not any(t.column == column.id for t in asked.targets):
+    if column.identifies or column.unique or shown == parsed.schema.tables[column.table].display:
         return False
-    if column.identifies or column.unique or column.id == table.display:
-        return False
-    different = column.source.n_distinct
-    repeats = bool(different and table.rows and different * 2 <= table.rows)
-    return repeats or parsed.word(asked.end) in ("is", "are", "was", "were")
+    return parsed.schema.repeats(column, 2) or parsed.word(asked.end) in ("is", "are", "was", "were")
+
+
+def _ranks_rows(query: Query) -> bool:
+    """Return whether the first of single rows is the answer."""
+    return query.limit is not None and not query.group and bool(query.order)
 
 
 def _counts_for_most(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether rows are counted for "who paid the most" or "the biggest order", which may be a sum."""
-    for decision, option in best.assignment.choices:
-        if decision.kind != "super" or not isinstance(option.act, RankByCount):
-            continue
-        cue = parsed.cues[int(decision.key[1:])]
-        if cue.degree in DEGREES and not any(use.startswith("c") for use in option.uses):
-            return cue.degree not in ("popular",)
-        after = parsed.tokens[decision.end] if decision.end < len(parsed.tokens) else None
-        bare = (
-            after is None or after.kind in ("punct", "date") or after.low in ("in", "on", "during", "between")
-        )
-        counted = tables_in_use(best.query, parsed.schema)
-        if (
-            bare
-            and parsed.word(decision.start - 1) == "the"
-            and any(_is_measured(parsed, t) for t in counted)
-        ):
+    for decision, option, _ in best.assignment.acts("super", RankByCount):
+        degree = parsed.cues[decision.number].degree
+        if degree in DEGREES and not any(use.startswith("c") for use in option.uses):
+            return degree != "popular"
+        bare = parsed.word(decision.start - 1) == "the" and _ends_there(parsed, decision.end)
+        if bare and any(_is_measured(parsed, t) for t in tables_in_use(best.query, parsed.schema)):
             return True
     return False
+
+
+def _ends_there(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether nothing is named at a position: the end, a date, or a preposition of time."""
+    if at >= len(parsed.tokens) or parsed.tokens[at].kind in ("punct", "date"):
+        return True
+    return parsed.low[at] in ("in", "on", "during", "between")
 
 
 def _is_measured(parsed: ParsedQuestion, table: int) -> bool:
@@ -166,17 +163,12 @@ def _unit(word: str) -> str:
 
 def _compares_units(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether a number has another unit than its column: tons, and `weight_kg`."""
-    for decision, option in best.assignment.choices:
-        if decision.kind != "amount" or not isinstance(option.act, Filter):
-            continue
-        said = _unit(parsed.word(decision.end))
-        column = parsed.schema.columns[option.act.column]
-        own = [unit for part in parts(column.name) if (unit := _unit(part))]
+    for decision, option, act in best.assignment.acts("amount", Filter):
+        said, column = _unit(parsed.word(decision.end)), parsed.schema.columns[act.column]
+        own = list(filter(None, map(_unit, parts(column.name))))
         if said and own and column.kind == "number" and said not in own:
             return True
-        is_unit = any(
-            f"m{n}" in option.uses for n, m in enumerate(parsed.mentions) if m.start == decision.end
-        )
+        is_unit = any(parsed.mentions[number].start == decision.end for number in option.mentions)
         if said and is_unit and _unit(column.words[-1]) != said:  # "2 hours" is not about an hourly rate
             return True
     return False
@@ -206,20 +198,28 @@ def _counts_no_people(parsed: ParsedQuestion, query: Query) -> bool:
 def _shows_any_row(query: Query, schema: SchemaIndex) -> bool:
     """Return whether a column is shown that differs within a group, or the groups are those of a measure."""
     columns = schema.columns
-    if any(any(isinstance(v, float) and v % 1 for v in columns[c].source.values) for c in query.group):
+    if any(_is_fraction(value) for c in query.group for value in columns[c].source.values):
         return True
-    shown = [columns[i.column] for i in query.select if i.column is not None and not i.agg]
-    if not query.group or all(column.id in query.group for column in shown):
+    shown = [columns[c] for c in query.plain if c not in query.group]
+    if not query.group or not shown:
         return False
-    known = {
-        columns[c].table
-        for c in query.group
-        if columns[c].identifies or columns[c].unique or schema.tables[columns[c].table].display == c
-    }
-    known |= {columns[b].table for a, b in schema.edges if a in query.group}
+    known = _determined(schema, query.group)
+    return any(column.table not in known for column in shown)
+
+
+def _is_fraction(value: object) -> bool:
+    return isinstance(value, float) and value % 1 != 0
+
+
+def _determined(schema: SchemaIndex, group: tuple[int, ...]) -> set[int]:
+    """Return the tables that have one row for each group: those that it names, and those that they refer to."""
+    columns = schema.columns
+    grouped = [columns[c] for c in group]
+    known = {c.table for c in grouped if c.identifies or c.unique or schema.tables[c.table].display == c.id}
+    known |= {columns[b].table for a, b in schema.edges if a in group}
     while more := {columns[b].table for a, b in schema.edges if columns[a].table in known} - known:
         known |= more
-    return any(column.id not in query.group and column.table not in known for column in shown)
+    return known
 
 
 def _ranks_keys(parsed: ParsedQuestion, query: Query) -> bool:
@@ -232,32 +232,29 @@ def _ranks_keys(parsed: ParsedQuestion, query: Query) -> bool:
 
 def _ranks_ties(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether one row is the answer, and many rows surely have the same value: a rating from 1 to 5."""
-    if query.limit is None or query.group or not query.order or query.order[0][0].column is None:
+    if not _ranks_rows(query) or query.order[0][0].column is None:
         return False
     column = parsed.schema.columns[query.order[0][0].column]
-    rows, different = parsed.schema.tables[column.table].rows, column.source.n_distinct
-    shows_it = all(item.column == column.id for item in query.select)
-    return bool(rows and different and rows >= MANY and different * 10 <= rows) and not shows_it
+    many = (parsed.schema.tables[column.table].rows or 0) >= MANY and parsed.schema.repeats(column, 10)
+    return many and not all(item.column == column.id for item in query.select)
 
 
 def _ranks_one_of_many(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether "the owner with the highest unpaid invoices" is the one with the highest single invoice."""
-    query, columns = best.query, parsed.schema.columns
-    if (
-        query.limit is None
-        or query.group
-        or not query.order
-        or query.order[0][0].column is None
-        or query.select[0].column is None
-    ):
+    query = best.query
+    ranked, shown = query.order[0][0].column if query.order else None, query.select[0].column
+    if ranked is None or shown is None or not _ranks_rows(query):
         return False
-    measure, shown = columns[query.order[0][0].column], columns[query.select[0].column]
-    if measure.table == shown.table:
-        return False
+    table = parsed.schema.columns[ranked].table
     after = [c.end for c in parsed.cues if c.kind == "super"]
     said = [m for m in parsed.mentions if any(0 <= m.start - end <= 2 for end in after)]
-    lasts = [parsed.tokens[m.end - 1] for m in said if any(t.table == measure.table for t in m.targets)]
-    return any(token.low != token.lemma for token in lasts)
+    many = any(_is_plural(parsed, m) and any(t.table == table for t in m.targets) for m in said)
+    return many and parsed.schema.columns[shown].table != table
+
+
+def _is_plural(parsed: ParsedQuestion, mention: Mention) -> bool:
+    last = parsed.tokens[mention.end - 1]
+    return last.low != last.lemma
 
 
 def _compares_keys(parsed: ParsedQuestion, query: Query) -> bool:
@@ -276,22 +273,19 @@ def _compares_keys(parsed: ParsedQuestion, query: Query) -> bool:
 
 def _numbers_something_else(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether "owner 12" is read as something that is 12, and does not number the owners."""
-    columns = parsed.schema.columns
-    for decision, option in best.assignment.choices:
-        if decision.kind != "amount" or not isinstance(option.act, Filter) or option.act.op != "=":
-            continue
-        for mention in parsed.mentions:
-            target, token = mention.best(), parsed.tokens[mention.end - 1]
-            is_one = target.column is None and target.coverage == 1 and token.low == token.lemma
-            if mention.end != decision.start or not is_one:
-                continue
-            column = columns[option.act.column]
-            numbers = column.is_key or column.is_ref or column.unique or column.identifies
-            named = not IDENTIFIERS.isdisjoint(column.words)
-            refers = any(a == column.id and columns[b].table == target.table for a, b in parsed.schema.edges)
-            if not (refers or (column.table == target.table and (numbers or named))):
-                return True
+    for decision, _, act in best.assignment.acts("amount", Filter):
+        named = [m for m in parsed.mentions if m.end == decision.start and not _is_plural(parsed, m)]
+        tables = [m.best().table for m in named if m.best().column is None and m.best().coverage == 1]
+        if act.op == "=" and not all(_numbers(parsed, act.column, table) for table in tables):
+            return True
     return False
+
+
+def _numbers(parsed: ParsedQuestion, column: int, table: int) -> bool:
+    """Return whether a column numbers the rows of a table, or refers to them."""
+    own = parsed.schema.columns[column]
+    numbers = own.is_id or own.unique or own.identifies or not IDENTIFIERS.isdisjoint(own.words)
+    return parsed.schema.refers(column, table) or (own.table == table and numbers)
 
 
 def _adds_up_something_else(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:

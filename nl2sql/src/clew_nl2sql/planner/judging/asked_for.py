@@ -88,28 +88,25 @@ def _shows_half_names(parsed: ParsedQuestion, query: Query) -> bool:
 def _hides_entity(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "drivers with their phone" shows only phones, or "members and their plans" only members."""
     entity, shown = _entity(parsed), _shown(parsed, query)
-    pairs = [
-        at for at, word in enumerate(parsed.low) if word == "their" and parsed.word(at - 1) in ("with", "and")
-    ]
-    if entity is None or not shown or not pairs:
+    if entity is None or not shown:
         return False
+    words = zip(parsed.low, parsed.low[1:])
+    pairs = [at for at, (word, after) in enumerate(words, 2) if after == "their" and word in ("with", "and")]
     table = parsed.schema.tables[entity]
-    known: set[int | None] = {c.id for c in _names(parsed, entity)}
-    known = known or {table.display, table.key}
-    others = {m.best().table for m in parsed.mentions if m.start - 1 in pairs and m.best().column is None}
-    return known.isdisjoint(c.id for c in shown) or not others <= {c.table for c in shown}
+    known: list[int | None] = [c.id for c in _names(parsed, entity)]
+    known = known or [table.display, table.key]
+    others = {m.best().table for m in parsed.mentions if m.start in pairs and m.best().column is None}
+    hides = set(known).isdisjoint(c.id for c in shown) or not others <= {c.table for c in shown}
+    return bool(pairs) and hides
 
 
 def _splits_by_flag(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether a flag is shown or makes groups, and no word asks for that."""
     if not _GROUPS.isdisjoint(parsed.low) or parsed.word(0) not in ("which", "who", "how", "what"):
         return False
-    if query.select[0].agg and not query.group and len(query.select) == 1:
+    if not query.group and (parsed.word(0) == "what" or not query.plain):
         return False
-    shown = [item.column for item in query.select if item.column is not None and not item.agg]
-    if parsed.word(0) == "what" and not query.group:
-        return False
-    columns = [parsed.schema.columns[c] for c in (*shown, *query.group)]
+    columns = [parsed.schema.columns[c] for c in (*query.plain, *query.group)]
     return any(flag_words(column, parsed.schema) for column in columns)
 
 
@@ -151,12 +148,10 @@ def _counts_days(parsed: ParsedQuestion, query: Query) -> bool:
 def _repeats_kinds(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "which drugs" lists one drug many times."""
     asked, shown = head(parsed), _shown(parsed, query)
-    if asked is None or parsed.word(0) != "which" or len(shown) != 1 or query.distinct or query.group:
+    if asked is None or len(shown) != 1 or parsed.word(0) != "which" or asked.best().column != shown[0].id:
         return False
-    column, rows = shown[0], parsed.schema.tables[shown[0].table].rows
-    different = column.source.n_distinct
-    repeats = bool(rows and different and different * 2 <= rows)
-    return repeats and query.limit is None and not query.compound and asked.best().column == column.id
+    lists = not (query.distinct or query.group or query.compound) and query.limit is None
+    return lists and parsed.schema.repeats(shown[0], 2)
 
 
 def merges_namesakes(parsed: ParsedQuestion, query: Query) -> bool:

@@ -124,10 +124,8 @@ def _asks_for_value(parsed: ParsedQuestion) -> bool:
 def _is_about(parsed: ParsedQuestion, column: SchemaColumn, asked: Mention) -> bool:
     """Return whether a column is one of a table that a mention may name, or a reference to it."""
     columns = parsed.schema.columns
-    near = [t for t in asked.targets if t.quality >= asked.best().quality - 0.2]
-    tables = {t.table for t in near if t.column is None or not columns[t.column].is_ref}
-    refers = any(a == column.id and columns[b].table in tables for a, b in parsed.schema.edges)
-    return column.table in tables or refers
+    tables = {t.table for t in asked.near(0.2) if t.column is None or not columns[t.column].is_ref}
+    return column.table in tables or any(parsed.schema.refers(column.id, table) for table in tables)
 
 
 def _is_measure(column: SchemaColumn) -> bool:
@@ -138,13 +136,11 @@ def _hides_measure(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "what is the highest salary" is answered without a salary."""
     if parsed.word(0) not in ("what", "whats") or parsed.word(2) != "the":
         return False
-    asked = next((m for c in parsed.cues if (m := _superlative_of(parsed, c)) and c.start == 3), None)
-    if asked is None or any(
-        t.column is None for t in asked.targets if t.quality >= asked.best().quality - 0.2
-    ):
+    ranked = [_superlative_of(parsed, cue) for cue in parsed.cues if cue.start == 3]
+    asked = next(filter(None, ranked), None)
+    if asked is None or any(target.column is None for target in asked.near(0.2)):
         return False
-    shown = {item.column for item in query.select}
-    return all(target.column not in shown for target in asked.targets)
+    return {item.column for item in query.select}.isdisjoint(target.column for target in asked.targets)
 
 
 def _superlative_of(parsed: ParsedQuestion, cue: Cue) -> Mention | None:
@@ -173,19 +169,18 @@ def _ranks_once(parsed: ParsedQuestion, query: Query) -> bool:
 
 def _counts_quantity(parsed: ParsedQuestion, assignment: Assignment) -> bool:
     """Return whether rows are counted for "the most fuel": one word, not in the plural, of a longer name."""
-    for decision, option in assignment.choices:
-        if decision.kind != "super" or not isinstance(option.act, RankByCount):
-            continue
-        for mention in parsed.mentions:
-            last = parsed.tokens[mention.end - 1]
-            is_plural = last.low != last.lemma or last.low.endswith("s")
-            counted = [
-                t.coverage for t in mention.targets if t.column is None and t.table == option.act.table
-            ]
-            coverage = counted[0] if counted else mention.best().coverage
-            if mention.start == decision.end and not is_plural and coverage < 1:
-                return True
-    return False
+    return any(
+        mention.start == decision.end and _is_quantity(parsed, mention, act.table)
+        for decision, _, act in assignment.acts("super", RankByCount)
+        for mention in parsed.mentions
+    )
+
+
+def _is_quantity(parsed: ParsedQuestion, mention: Mention, table: int | None) -> bool:
+    last = parsed.tokens[mention.end - 1]
+    counted = [t.coverage for t in mention.targets if t.column is None and t.table == table]
+    is_plural = last.low != last.lemma or last.low.endswith("s")
+    return not is_plural and [*counted, mention.best().coverage][0] < 1
 
 
 def _denies_twice(parsed: ParsedQuestion, query: Query) -> bool:
@@ -218,19 +213,24 @@ def _dates_strange_table(parsed: ParsedQuestion, query: Query) -> bool:
 def _dates_another_event(parsed: ParsedQuestion, assignment: Assignment) -> bool:
     """Return whether "hired in 2020" is about the date of another event."""
     columns = parsed.schema.columns
-    for decision, option in assignment.choices:
-        if decision.kind != "amount" or not isinstance(option.act, Filter | ExcludeRows):
-            continue
-        start = min(decision.start, parsed.amounts[int(decision.key[1:])].cue_start)
-        for mention in parsed.mentions:
-            between = parsed.low[mention.end : start]
-            if mention.end > start or len(between) > 3 or not all(word in _WHEN for word in between):
-                continue
-            near = [t.column for t in mention.targets if t.quality >= mention.best().quality - 0.1]
-            events = {c for c in near if c is not None and columns[c].kind == "date"}
-            if events and option.act.column not in events and columns[option.act.column].kind == "date":
+    amounts = [*assignment.acts("amount", Filter), *assignment.acts("amount", ExcludeRows)]
+    for decision, _, act in amounts:
+        start = min(decision.start, parsed.amounts[decision.number].cue_start)
+        for mention in parsed.mentions if columns[act.column].kind == "date" else ():
+            events = _events(parsed, mention) if _is_just_before(parsed, mention, start) else set()
+            if events and act.column not in events:
                 return True
     return False
+
+
+def _is_just_before(parsed: ParsedQuestion, mention: Mention, start: int) -> bool:
+    between = parsed.low[mention.end : start]
+    return mention.end <= start and len(between) <= 3 and _WHEN.issuperset(between)
+
+
+def _events(parsed: ParsedQuestion, mention: Mention) -> set[int]:
+    near = [t.column for t in mention.near(0.1)]
+    return {c for c in near if c is not None and parsed.schema.columns[c].kind == "date"}
 
 
 def _groups_by_days(parsed: ParsedQuestion, query: Query) -> bool:
@@ -255,16 +255,20 @@ def _loses_namesakes(parsed: ParsedQuestion, query: Query) -> bool:
 
 def _splits_kinds(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "the town with most flats" is the town of the building with most flats."""
-    asked = head(parsed)
+    asked, columns = head(parsed), parsed.schema.columns
     if asked is None or len(query.group) != 1 or not (query.order or query.having):
         return False
-    group = parsed.schema.columns[query.group[0]]
-    table = parsed.schema.tables[group.table]
+    table = parsed.schema.tables[columns[query.group[0]].table]
     said = {t.column for t in asked.targets} & {item.column for item in query.select}
-    kinds = [c for c in said if c is not None and parsed.schema.columns[c].table == table.id]
-    return group.id == table.key and any(
-        (c != table.display or _repeats(parsed, c)) and not _tells(parsed, c) for c in kinds
-    )
+    kinds = [columns[c] for c in said if c is not None and columns[c].table == table.id]
+    return query.group[0] == table.key and any(_is_kind(parsed, column) for column in kinds)
+
+
+def _is_kind(parsed: ParsedQuestion, column: SchemaColumn) -> bool:
+    """Return whether a column has its values many times, or does not name a row, as far as is known."""
+    if column.unique or column.identifies:
+        return False
+    return column.id != parsed.schema.tables[column.table].display or parsed.schema.repeats(column, 10)
 
 
 def _repeats(parsed: ParsedQuestion, column: int) -> bool:

@@ -168,14 +168,13 @@ def tables_in_use(query: Query, schema: SchemaIndex) -> set[int]:
 
 def _stems_in_use(parsed: ParsedQuestion, query: Query) -> frozenset[str]:
     schema = parsed.schema
-    tables = tables_in_use(query, schema)
-    columns = {column for each in _queries(query) for column in columns_of(each)}
-    words = {word for table in tables for word in schema.tables[table].words}
-    words |= {word for table in tables for word in parts(schema.tables[table].schema)}
-    words |= {word for column in columns for word in _words_of(schema.columns[column])}
-    identifiers = {"number"} if any(schema.columns[c].kind == "text" for c in columns) else set()
-    words |= {other for word in words - identifiers for other in SYNONYMS.get(word, ())}
-    return frozenset(stem(word) for word in words)
+    tables = [schema.tables[table] for table in tables_in_use(query, schema)]
+    columns = [schema.columns[column] for each in _queries(query) for column in columns_of(each)]
+    words = set().union(*(table.words for table in tables), *(parts(table.schema) for table in tables))
+    words.update(*map(_words_of, columns))
+    identifiers = {"number"} if any(column.kind == "text" for column in columns) else set()
+    words.update(*(SYNONYMS.get(word, ()) for word in words - identifiers))
+    return frozenset(map(stem, words))
 
 
 def _words_of(column: SchemaColumn) -> tuple[str, ...]:

@@ -15,10 +15,12 @@ from clew_nl2sql.planner.judging.ambiguities import is_ambiguous
 from clew_nl2sql.planner.judging.contradictions import EACH
 from clew_nl2sql.planner.judging.unread import tables_in_use
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.linking.value_linking import ValueMention
-from clew_nl2sql.planner.query import Condition
+from clew_nl2sql.planner.query import Condition, Query
 from clew_nl2sql.planner.ranking.expectations import abilities
 from clew_nl2sql.planner.ranking.features import CandidateFeatures
+from clew_nl2sql.planner.words.cues import Amount
 from clew_nl2sql.planner.words.inflection import parts, stem
 from clew_nl2sql.planner.words.lexicon import word_set
 
@@ -69,22 +71,26 @@ def _changes(parsed: ParsedQuestion) -> bool:
 
 def _computes(parsed: ParsedQuestion) -> bool:
     """Return whether the question asks for a figure computed from others: of two numbers, or a share of rows."""
-    for at, word in enumerate(parsed.low):
-        if (
-            word == "rate"
-            and not _is_column(parsed, at)
-            and not any(v.start <= at < v.end for v in parsed.values)
-        ):
-            return True  # "the no-show rate", where there is no such column
-        if _linked(parsed, at):
-            continue
-        if word in _STATISTICS:
-            return True
-        if word in _SHARES and parsed.word(at + 1) == "of" and not _linked(parsed, at - 1):
-            after = at + 2 + (parsed.word(at + 2) in ("the", "all", "our"))
-            if any(m.start <= after < m.end and m.best().column is None for m in parsed.mentions):
-                return True
-    return False
+    return any(
+        _is_rate(parsed, at) or _is_share(parsed, at) or (word in _STATISTICS and not _linked(parsed, at))
+        for at, word in enumerate(parsed.low)
+    )
+
+
+def _is_rate(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether a word is "the no-show rate", where there is no such column."""
+    is_value = any(v.start <= at < v.end for v in parsed.values)
+    return parsed.low[at] == "rate" and not is_value and not _is_column(parsed, at)
+
+
+def _is_share(parsed: ParsedQuestion, at: int) -> bool:
+    """Return whether a word is a share of the rows of a table."""
+    if parsed.low[at] not in _SHARES or parsed.word(at + 1) != "of":
+        return False
+    if _linked(parsed, at) or _linked(parsed, at - 1):
+        return False
+    after = at + 2 + (parsed.word(at + 2) in ("the", "all", "our"))
+    return any(m.start <= after < m.end and m.best().column is None for m in parsed.mentions)
 
 
 def _is_column(parsed: ParsedQuestion, at: int) -> bool:
@@ -93,19 +99,16 @@ def _is_column(parsed: ParsedQuestion, at: int) -> bool:
 
 def _leaves_out(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether the query ignores a comparison, a proper name or a number of rows."""
-    for decision, option in best.assignment.choices:
-        number = int(decision.key[1:])
-        if isinstance(option.act, Limit) and best.query.limit is None:
-            return True
-        if not isinstance(option.act, Ignore):
-            continue
-        if decision.kind == "amount":
-            amount = parsed.amounts[number]
-            if amount.op == "in" or (amount.explicit and amount.op in (">", "<", ">=", "<=", "between")):
-                return True
-        if decision.kind == "value" and _is_name(parsed, parsed.values[number]):
-            return True
-    return False
+    limits = any(isinstance(option.act, Limit) for _, option in best.assignment.choices)
+    if limits and best.query.limit is None:
+        return True
+    amounts = [parsed.amounts[decision.number] for decision, _, _ in best.assignment.acts("amount", Ignore)]
+    values = [parsed.values[decision.number] for decision, _, _ in best.assignment.acts("value", Ignore)]
+    return any(map(_is_compared, amounts)) or any(_is_name(parsed, value) for value in values)
+
+
+def _is_compared(amount: Amount) -> bool:
+    return amount.op == "in" or (amount.explicit and amount.op in (">", "<", ">=", "<=", "between"))
 
 
 def _forgets_denial(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -143,22 +146,18 @@ def _spans_no_days(parsed: ParsedQuestion) -> bool:
 
 def _names_no_day(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether the query compares a date with a day that does not exist, or with letters: 2025-02-31, "Q5"."""
-    for condition in best.query.where:
-        column = parsed.schema.columns[condition.item.column] if condition.item.column is not None else None
-        if column is None or column.kind != "date" or condition.item.agg:
-            continue
-        given = condition.value if type(condition.value) is tuple else (condition.value,)
-        texts = [value for value in given if isinstance(value, str)]
-        if any((day := _DAY.match(text)) and not _exists(day) for text in texts):
-            return True
-        numeric = all(str(value)[:4].isdigit() for value in column.source.values)
-        if (
-            condition.op in ("like", "=", "!=")
-            and numeric
-            and any(c.isalpha() for text in texts for c in text)
-        ):
-            return True
-    return False
+    plain = [c for c in best.query.where if c.item.column is not None and not c.item.agg]
+    dated = [(c, parsed.schema.columns[c.item.column or 0]) for c in plain]
+    return any(_is_no_day(condition, column) for condition, column in dated if column.kind == "date")
+
+
+def _is_no_day(condition: Condition, column: SchemaColumn) -> bool:
+    given = condition.value if type(condition.value) is tuple else (condition.value,)
+    texts = [value for value in given if isinstance(value, str)]
+    if any((day := _DAY.match(text)) and not _exists(day) for text in texts):
+        return True
+    spelled = condition.op in ("like", "=", "!=") and any(map(str.isalpha, "".join(texts)))
+    return spelled and all(str(value)[:4].isdigit() for value in column.source.values)
 
 
 def _exists(day: re.Match[str]) -> bool:
@@ -179,28 +178,32 @@ def _names_nobody(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
 def _forgets_rank(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether the query ignores a rank: "Who came first?" with all rows, or without an order."""
     words = [at for at, token in enumerate(parsed.tokens) if token.kind != "punct"]
-    if not words or parsed.word(words[-1]) not in ("first", "last"):
-        return False
-    if any(i.agg for i in best.query.select):
+    if not words or parsed.word(words[-1]) not in ("first", "last") or best.query.aggregates:
         return False
     if parsed.word(0) in ("who", "which"):
         return not (best.query.order and best.query.limit)
-    taken = [d for d, option in best.assignment.choices if not isinstance(option.act, Ignore)]
-    return not best.query.order and not any(d.start <= words[-1] < d.end for d in taken)
+    return not best.query.order and words[-1] not in _taken(best)
+
+
+def _taken(best: CandidateFeatures) -> set[int]:
+    """Return the positions that a part of the query covers."""
+    used = [d for d, option in best.assignment.choices if not isinstance(option.act, Ignore)]
+    return {at for decision in used for at in range(decision.start, decision.end)}
 
 
 def _adds_nothing_up(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether the query lists a column row by row for "the total amount of the orders"."""
-    query, columns = best.query, parsed.schema.columns
+    query = best.query
     if not parsed.within_names or query.group or query.limit or parsed.word(1) not in ("is", "was"):
         return False
-    if any(c.op == "=" and c.item.column is not None and columns[c.item.column].unique for c in query.where):
-        return False
-    said = [m for m in parsed.mentions if any(m.start <= at < m.end for at in parsed.within_names)]
-    listed = {i.column for i in query.select if not i.agg}
-    return any(
-        t.column in listed and t.coverage == 1 for m in said for t in m.targets if t.column is not None
-    )
+    said = [m for m in parsed.mentions if not parsed.within_names.keys().isdisjoint(range(m.start, m.end))]
+    listed = any(t.column in query.plain and t.coverage == 1 for m in said for t in m.targets)
+    return listed and not _is_of_one_row(parsed, query)
+
+
+def _is_of_one_row(parsed: ParsedQuestion, query: Query) -> bool:
+    equal = [c.item.column for c in query.where if c.op == "=" and c.item.column is not None]
+    return any(parsed.schema.columns[column].unique for column in equal)
 
 
 def _names_no_schema(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -255,11 +258,11 @@ def _divides(parsed: ParsedQuestion) -> bool:
 
 def _ranks_single_rows(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether "the highest repair costs" of a building are those of a single repair."""
-    query, schema = best.query, parsed.schema
+    query, columns = best.query, parsed.schema.columns
     if query.limit is None or query.group or not query.order or query.order[0][0].agg:
         return False
     measure, shown = query.order[0][0].column, query.select[0].column
-    if measure is None or shown is None or schema.columns[measure].table == schema.columns[shown].table:
+    if measure is None or shown is None or columns[measure].table == columns[shown].table:
         return False
     said = [m for m in parsed.mentions if any(t.column == measure for t in m.targets)]
     lasts = [parsed.tokens[m.end - 1] for m in said]
@@ -268,19 +271,21 @@ def _ranks_single_rows(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
 
 def _dates_another_event(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether "cancelled last month" would be answered with what was placed last month."""
-    states = {
-        d.end for d, o in best.assignment.choices if d.kind == "value" and not isinstance(o.act, Ignore)
-    }
-    for decision, option in best.assignment.choices:
-        if decision.kind != "amount" or not isinstance(option.act, Filter):
-            continue
-        column = parsed.schema.columns[option.act.column]
-        start = min(decision.start, parsed.amounts[int(decision.key[1:])].cue_start)
-        before = [at for at in states if 0 <= start - at <= 1 and parsed.low[at - 1].endswith("ed")]
-        event = [word for word in column.words if word not in _TIMES and word not in ("on", "at")]
-        if column.kind == "date" and event and before:
-            return stem(parsed.low[before[0] - 1]) not in {stem(word) for word in event}
+    for decision, _, act in best.assignment.acts("amount", Filter):
+        column = parsed.schema.columns[act.column]
+        event = {stem(word) for word in column.words if word not in _TIMES and word not in ("on", "at")}
+        start = min(decision.start, parsed.amounts[decision.number].cue_start)
+        verb = _state_before(parsed, best, start)
+        if column.kind == "date" and event and verb:
+            return stem(verb) not in event
     return False
+
+
+def _state_before(parsed: ParsedQuestion, best: CandidateFeatures, start: int) -> str:
+    """Return the verb of a condition that ends right before a position, if any."""
+    values = [d for d, o in best.assignment.choices if d.kind == "value" and not isinstance(o.act, Ignore)]
+    verbs = [parsed.low[d.end - 1] for d in values if 0 <= start - d.end <= 1]
+    return next((verb for verb in verbs if verb.endswith("ed")), "")
 
 
 def _says_no(condition: Condition) -> bool:
