@@ -14,6 +14,7 @@ from __future__ import annotations
 from clew import END, Node, Send, route
 from clew_nl2sql.boundary import build_scan_payload
 from clew_nl2sql.resources import MAX_RETRIES
+from clew_nl2sql.schemas import PlanModel
 from clew_nl2sql.state import GraphState, SubgraphExecutionState, plan_of
 
 
@@ -65,19 +66,21 @@ def planner_route(state: SubgraphExecutionState) -> object:
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     if plan is None:
         return _retry_or_end(state)
-    uncertain = plan.abstained or not plan.sql or bool(plan.unmapped)
+    uncertain = plan.unmapped or not _answers(plan)
     if uncertain and state.choice_response is None and (state.remembered or state.ask_back):
         return "reading_chooser"
-    return "logical_validator" if plan.sql and not plan.abstained else END
+    return "logical_validator" if _answers(plan) else END
+
+
+def _answers(plan: PlanModel) -> bool:
+    return bool(plan.sql) and not plan.abstained
 
 
 @route(targets=["logical_validator", END], after="reading_chooser")
 def choice_route(state: SubgraphExecutionState) -> object:
     """Continue with the choice, or with the planner's proposal if it made one."""
     plan = plan_of(state)
-    if plan is None:
-        return END
-    return "logical_validator" if plan.sql and not plan.abstained else END
+    return "logical_validator" if plan is not None and _answers(plan) else END
 
 
 @route(targets=["generator", "retry_handler", END], after="logical_validator")

@@ -22,15 +22,17 @@ class TemplateSynthesizer:
         if len(rows) == 1 and len(columns) == 1:
             return f"{_sentence(_label(columns[0]))}: {shown(rows[0][0])}."
         if len(rows) == 1:
-            values = ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, rows[0]))
-            return f"{_sentence(values)}."
+            return f"{_sentence(_row(columns, rows[0]))}."
         count = _sentence(f"{'more than ' if result.truncated else ''}{len(rows)} rows")
         if len(columns) == 1:
             listed = ", ".join(shown(row[0]) for row in rows[:LISTED])
             rest = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
             return f"{count}: {listed}{rest}."
-        first = ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, rows[0]))
-        return f"{count}; the first: {first}."
+        return f"{count}; the first: {_row(columns, rows[0])}."
+
+
+def _row(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
+    return ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, row))
 
 
 def shown(value: Any) -> str:

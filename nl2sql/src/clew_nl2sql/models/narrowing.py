@@ -24,15 +24,20 @@ def narrowed(question: str, catalog: Catalog, tokens: int, values: int) -> Catal
     sizes = {table.name: _size(table, values) for table in catalog.tables}
     if sum(sizes.values()) <= room:
         return catalog
+    kept = _kept(question, catalog, sizes, room)
+    tables = tuple(table for table in catalog.tables if table.name in kept)
+    keys = tuple(key for key in catalog.foreign_keys if kept.issuperset((key.table, key.target_table)))
+    return msgspec.structs.replace(catalog, tables=tables, foreign_keys=keys)
+
+
+def _kept(question: str, catalog: Catalog, sizes: dict[str, int], room: int) -> set[str]:
     kept: set[str] = set()
     for table in _ranked(question, catalog):
         for name in (table.name, *_referred(table.name, catalog)):
             if name not in kept and (not kept or room >= sizes[name]):
                 kept.add(name)
                 room -= sizes[name]
-    tables = tuple(table for table in catalog.tables if table.name in kept)
-    keys = tuple(key for key in catalog.foreign_keys if kept.issuperset((key.table, key.target_table)))
-    return msgspec.structs.replace(catalog, tables=tables, foreign_keys=keys)
+    return kept
 
 
 def _ranked(question: str, catalog: Catalog) -> list[Table]:

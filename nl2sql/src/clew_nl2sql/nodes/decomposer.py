@@ -40,7 +40,7 @@ def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dic
     seen = {name: access.visible(name, catalog) for name, catalog in whole.items()}
     hidden = {name: _names(catalog) - _names(seen[name]) for name, catalog in whole.items()}
     if denied := denied_words(state.user_query, seen, hidden):
-        words = ", ".join(repr(word) for word in denied)
+        words = ", ".join(map(repr, denied))
         return _failed(ErrorCode.SECURITY_VIOLATION, f"user {state.user_context.user_id} may not see {words}")
     versions = tuple((source.datasource_id, source.schema_version) for source in sources)
     try:

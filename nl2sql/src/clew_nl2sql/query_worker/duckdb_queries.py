@@ -36,9 +36,6 @@ def execute(request: QueryRequest, folder: str) -> QueryReply:
     try:
         with interrupted_after(connection, request.seconds):
             set_zone(connection, request.timezone)
-            macros = {name.lower() for (name,) in connection.execute(_MACROS).fetchall()}
-            if called := [name for name in request.calls if name in macros]:
-                raise QueryProblem("own functions", ", ".join(called))
             return _reply(connection, request)
     except duckdb.InterruptException as error:
         raise QueryProblem("timeout", "") from error
@@ -53,6 +50,9 @@ def execute(request: QueryRequest, folder: str) -> QueryReply:
 
 
 def _reply(connection: Any, request: QueryRequest) -> QueryReply:
+    macros = {name.lower() for (name,) in connection.execute(_MACROS).fetchall()}
+    if called := [name for name in request.calls if name in macros]:
+        raise QueryProblem("own functions", ", ".join(called))
     if request.explain:
         rows = connection.execute(f"EXPLAIN {request.sql}").fetchall()
         return QueryReply(rows=tuple((row[-1],) for row in rows))

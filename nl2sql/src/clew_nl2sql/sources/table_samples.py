@@ -62,7 +62,7 @@ def sampled_table(
         comment=comment,
         row_count=count if is_whole else estimate,
         view=view,
-        rows=tuple(tuple(plain_value(value) for value in row) for row in rows),
+        rows=tuple(tuple(map(plain_value, row)) for row in rows),
     )
 
 

@@ -69,8 +69,12 @@ def _open(
             continue
         if scores[n] < limit and not forced and not hidden:
             continue
-        if not any(use in state.used and not _shared(use) for use in option.uses):
+        if not _conflicts(option, state):
             yield n
+
+
+def _conflicts(option: Option, state: Assignment) -> bool:
+    return any(use in state.used and not _shared(use) for use in option.uses)
 
 
 def _shared(use: str) -> bool:

@@ -204,7 +204,7 @@ def _column(
     words = _name_words(column.name, vocabulary)
     core = tuple(w for w in words if w not in table.words) or words
     entry = SchemaColumn(number, table.id, column, words, core)
-    entry.unique = bool(rows) and column.n_distinct == rows
+    entry.unique = column.n_distinct == (rows or -1)
     entry.nulls = None in sampled
     all_sampled = rows is not None and rows <= len(sampled)
     entry.may_lack = entry.nulls or not (all_sampled or column.primary_key)
