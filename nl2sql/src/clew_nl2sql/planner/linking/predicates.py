@@ -159,7 +159,7 @@ def _says_state(tokens: list[Token], at: int, start: int, mentions: list[Mention
 
 
 def _states(column: SchemaColumn, said: str) -> bool | None:
-    """Return whether a word says that the event of a column did not happen; None if it is another word."""
+    """Return whether a word says that the event of a column did not happen; None if it says something else."""
     words = parts(column.name)
     if len(words) != 2 or words[1] not in _MOMENTS or column.kind != "date" or not column.nulls:
         return None

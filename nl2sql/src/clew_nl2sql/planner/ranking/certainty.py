@@ -45,7 +45,7 @@ def of_candidate(parsed: ParsedQuestion, best: CandidateFeatures) -> Facts:
 
 
 def _said(parsed: ParsedQuestion) -> list[str]:
-    """Return the words of the question; a negation that only reverses a comparison is none."""
+    """Return the words of the question, without negations that only reverse a comparison."""
     denials = set(parsed.denials)
     return [word for at, word in enumerate(parsed.low) if word not in NEGATIONS or at in denials]
 
