@@ -105,7 +105,7 @@ def _initials(column: SchemaColumn) -> str:
     return "".join(word[0] for word in column.words)
 
 
-class _Run(NamedTuple):
+class _WordRun(NamedTuple):
     """Words that may name an element: the positions of those with hits, and what kind of a run it is."""
 
     places: list[int]
@@ -115,13 +115,13 @@ class _Run(NamedTuple):
     counted: bool  # "number of"
 
 
-def _run(start: int, end: int, tokens: list[Token], hits: list[Hits]) -> _Run | None:
+def _run(start: int, end: int, tokens: list[Token], hits: list[Hits]) -> _WordRun | None:
     places = [at for at in range(start, end) if hits[at]]
     if len(places) == 1 and not STOP.isdisjoint((tokens[start].low, tokens[end - 1].low)):
         return None
     glued = len(places) != end - start
     counted = glued and any(tokens[at].lemma == "number" and tokens[at + 1].low == "of" for at in places[:-1])
-    return _Run(places, hits, tokens[start].low if len(places) == 1 else "", glued, counted)
+    return _WordRun(places, hits, tokens[start].low if len(places) == 1 else "", glued, counted)
 
 
 def _targets(
@@ -137,7 +137,7 @@ def _targets(
     return tuple(t for t in found if t.quality >= 0.55 * found[0].quality)[:KEPT_TARGETS]
 
 
-def _table_target(run: _Run, table: SchemaTable) -> Target | None:
+def _table_target(run: _WordRun, table: SchemaTable) -> Target | None:
     named = _cover(run.places, run.hits, table.words, ())
     if not named:
         return None
@@ -145,7 +145,7 @@ def _table_target(run: _Run, table: SchemaTable) -> Target | None:
     return Target(table.id, None, quality * (0.4 + 0.6 * coverage), coverage, way, True)
 
 
-def _column_target(run: _Run, table: SchemaTable, column: SchemaColumn) -> Target | None:
+def _column_target(run: _WordRun, table: SchemaTable, column: SchemaColumn) -> Target | None:
     named: Cover | None = None
     if not run.counted or column.words[0] == "number":
         around = column.words if run.glued else column.words + table.words
@@ -161,7 +161,7 @@ def _column_target(run: _Run, table: SchemaTable, column: SchemaColumn) -> Targe
     return Target(table.id, column.id, value, coverage, way, extra)
 
 
-def _said(run: _Run, words: tuple[str, ...]) -> float:
+def _said(run: _WordRun, words: tuple[str, ...]) -> float:
     """Return the share of a name that a run contains."""
     return sum(any(word in run.hits[at] for at in run.places) for word in words) / len(words)
 
