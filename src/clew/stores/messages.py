@@ -90,6 +90,11 @@ def damaged_row(run_id: str, what: str) -> str:
     return f"run {run_id!r}: its row is damaged: {what}; other runs can be read"
 
 
+def damaged_owner(owner: str) -> str:
+    """Return the message of StoreCorruptError for the row of an owner."""
+    return f"the row of owner {owner!r} is damaged; runs without owners can be used"
+
+
 def lost_content(digest: str, where: str, *, is_there: bool) -> str:
     """Return the message of StoreCorruptError for a large content."""
     return f"the content {digest[:12]}… is {'damaged in' if is_there else 'missing from'} {where}"

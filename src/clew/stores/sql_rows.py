@@ -19,7 +19,7 @@ import msgspec
 
 from clew.errors import StoreCorruptError, UnknownRunError
 from clew.stores.encoded_codes import EncodedCodes
-from clew.stores.messages import damaged_entry, damaged_row
+from clew.stores.messages import damaged_entry, damaged_owner, damaged_row
 from clew.stores.protocol import LogEntry, Message, RunRow
 
 ROW = (
@@ -133,7 +133,8 @@ def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _is_time(value: Any) -> bool:
+def is_time(value: Any) -> bool:
+    """Return whether a stored value is a time in seconds."""
     return type(value) in (int, float) and math.isfinite(value)
 
 
@@ -151,8 +152,8 @@ _TYPES: tuple[tuple[str, Callable[[Any], bool], Any], ...] = (
     ("start", lambda value: value is None or isinstance(value, (bytes, memoryview)), None),
     ("seed", _is_text, "0"),
     ("status", _is_text, _TEXT_OF_VALUE),
-    ("time of creation", _is_time, 0.0),
-    ("time of change", _is_time, 0.0),
+    ("time of creation", is_time, 0.0),
+    ("time of change", is_time, 0.0),
     ("parent", lambda value: value is None or type(value) is str, None),
     ("parent's step", lambda value: value is None or type(value) is int, None),
     ("error", lambda value: value is None or isinstance(value, (bytes, memoryview)), None),
@@ -215,6 +216,14 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
 def messages(found: Iterable[LogEntry]) -> list[Message]:
     """Make messages from their rows, which have the columns of entries."""
     return [Message(each.n, each.path, each.kind, each.body) for each in found]
+
+
+def worker_info(owner: str, info: Any) -> dict[str, Any]:
+    """Return the stored description of an owner. Raise StoreCorruptError if it is not a JSON object."""
+    try:
+        return msgspec.json.decode(info, type=dict[str, Any])
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        raise StoreCorruptError(damaged_owner(owner)) from None
 
 
 def problems(checks: Iterable[tuple[Callable[[str], object], str]]) -> Iterator[str]:

@@ -299,6 +299,33 @@ class TestDamage:
         assert list(store.check())
         store.close()
 
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "UPDATE workers SET info = ''",
+            "UPDATE workers SET info = '[]'",
+            "UPDATE workers SET info = x'ff'",
+            "UPDATE workers SET label = x'ff'",
+            "UPDATE workers SET started = 'x'",
+            "UPDATE queue SET queue = x'00'",
+            "UPDATE queue SET due = 'x'",
+            "UPDATE queue SET priority = 'x'",
+        ],
+    )
+    def test_a_damaged_row_of_a_worker_or_the_queue_is_reported(self, path: Path, damage: str) -> None:
+        store = SQLiteStore(path)
+        store.enqueue("r", _owned(store), status="queued")
+        with closing(sqlite3.connect(path)) as db, db:
+            assert db.execute(damage).rowcount == 1
+        assert len(list(store.check())) == 1
+        with pytest.raises(StoreCorruptError):
+            store.workers() if "workers" in damage else store.queues()
+        if "queue" in damage:
+            with pytest.raises(StoreCorruptError):
+                store.entry("r")
+            assert not store.take("other", structures=[""], queues=["default"], limit=9, lease=30.0)
+        store.close()
+
     def test_a_damaged_content_is_found_and_named(self, path: Path) -> None:
         content = b"large content " * 10_000
         digest = sha256(content).hexdigest()

@@ -34,6 +34,7 @@ from clew.stores.postgres.workers import (
     enrolling,
 )
 from clew.stores.protocol import Owner, WorkerRow
+from clew.stores.sql_rows import worker_info
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -204,7 +205,7 @@ def workers(store: PostgresStore) -> list[WorkerRow]:
             started,
             expires_in,
             not dead and (not is_silent or is_gone(host, pid, slot) is False),
-            msgspec.json.decode(info),
+            worker_info(owner, info),
         )
         for owner, label, host, pid, started, expires_in, dead, is_silent, slot, info in store._link.fetch(
             _ABOUT, WORKERS

@@ -431,6 +431,7 @@ class PostgresStore(Store):
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
         digests = self._link.fetch("the contents", "SELECT DISTINCT digest FROM @.uses")
         names += [(self.blob, digest) for (digest,) in digests]
+        names.append((lambda name: self.workers(), ""))
         yield from problems([*names, *((self.cached, key) for key in results.result_keys(self._link))])
 
     def close(self) -> None:

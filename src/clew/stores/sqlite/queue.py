@@ -30,7 +30,8 @@ _READY = (
 _LOST = (
     "SELECT queue.priority, queue.due, queue.run, queue.tries FROM queue JOIN runs ON runs.id = queue.run "
     "LEFT JOIN workers ON workers.owner = runs.owner "
-    "WHERE queue.taken AND queue.queue = ? AND queue.structure = ? AND (workers.owner IS NULL OR workers.dead)"
+    "WHERE queue.taken AND queue.queue = ? AND queue.structure = ? AND (workers.owner IS NULL OR workers.dead) "
+    "AND typeof(queue.due) = 'real' AND typeof(queue.priority) = 'integer'"  # not a damaged row
 )
 _MARK = (
     "SELECT (SELECT max(id) FROM steps WHERE id >= ?1 * ?2 AND id < (?1 + 1) * ?2) || ':', count(*), max(id) "
@@ -78,7 +79,16 @@ def entry(store: SQLiteStore, run_id: str) -> QueueEntry | None:
     with store._lock, store._reading(f"run {run_id!r}") as db:
         number = store._number(db, run_id)
         found = db.execute("SELECT queue, priority, due FROM queue WHERE run = ?", (number,)).fetchone()
-    return None if found is None else QueueEntry(*found)
+    return None if found is None else _checked(*found)
+
+
+def _checked(queue: Any, priority: Any, due: Any) -> QueueEntry:
+    """Return an entry. Raise StoreCorruptError if a value has an unexpected type."""
+    if type(queue) is not str or type(priority) is not int or type(due) not in (int, float):
+        raise StoreCorruptError(
+            f"an entry of the queue is damaged: it is in queue {queue!r} with priority {priority!r}, due at {due!r}"
+        )
+    return QueueEntry(queue, priority, due)
 
 
 def take(
@@ -114,7 +124,7 @@ def _found(
     now = store._clock.time()
     for place in places:
         (level,) = db.execute(_NEXT, (*place, _LOWEST)).fetchone()
-        while level is not None:
+        while isinstance(level, int):  # text, of a damaged row, comes after all numbers
             yield from db.execute(_READY, (*place, level, now, limit)).fetchall()
             (level,) = db.execute(_NEXT, (*place, level)).fetchone()
         yield from db.execute(_LOST, place).fetchall()
@@ -148,8 +158,8 @@ def enqueue(
 ) -> None:
     with store._lock, store._writing(f"run {run_id!r}") as db:
         number = store._owned(db, run_id, fence)
-        found = db.execute("SELECT queue, priority FROM queue WHERE run = ?", (number,)).fetchone()
-        old = QueueEntry() if found is None else QueueEntry(*found)
+        found = db.execute("SELECT queue, priority, 0 FROM queue WHERE run = ?", (number,)).fetchone()
+        old = QueueEntry() if found is None else _checked(*found)
         level = old.priority if priority is None else priority
         name = queue or old.queue
         put(db, number, QueueEntry(name, level, due), store._clock.time())
@@ -164,8 +174,11 @@ def now(store: SQLiteStore) -> float:
 def queues(store: SQLiteStore) -> list[QueueCount]:
     with store._lock, store._reading(_WHAT) as db:
         found: dict[str, tuple[list[float], list[float]]] = {}
-        entries: list[tuple[Any, ...]] = db.execute("SELECT queue, taken, due FROM queue").fetchall()
-    for name, taken, due in entries:
-        found.setdefault(name, ([], []))[bool(taken)].append(due)
+        entries: list[tuple[Any, ...]] = db.execute(
+            "SELECT queue, priority, due, taken FROM queue"
+        ).fetchall()
+    for *values, taken in entries:
+        entry = _checked(*values)
+        found.setdefault(entry.queue, ([], []))[bool(taken)].append(entry.due)
     now = store._clock.time()
     return [queue_count(name, dues, len(taken), now) for name, (dues, taken) in sorted(found.items())]

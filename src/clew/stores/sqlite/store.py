@@ -410,6 +410,7 @@ class SQLiteStore(Store):
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 ids = db.execute("SELECT run_id FROM runs ORDER BY id").fetchall()
                 names += [(self.entries, name) for (name,) in ids if type(name) is str]  # see `read_row`
+                names += [(lambda name: self.workers(), ""), (lambda name: self.queues(), "")]
                 names += [(self.cached, key) for key in results.result_keys(db)]
                 for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs"):
                     if type(digest) is str:

@@ -19,8 +19,9 @@ import msgspec
 
 from clew.errors import OwnerDeadError, StoreCorruptError
 from clew.stores.lease_clock import LeaseClock
-from clew.stores.messages import declared_dead
+from clew.stores.messages import damaged_owner, declared_dead
 from clew.stores.protocol import Owner, WorkerRow
+from clew.stores.sql_rows import is_time, worker_info
 from clew.stores.sqlite.owner_lock import OwnerLock, is_alive
 
 _KEPT = 3600.0  # seconds for which an owner is listed after its lease
@@ -131,6 +132,8 @@ class Workers:
         found = []
         for owner, label, host, pid, started, info in db.execute(select).fetchall():
             known = self.find(db, owner, "")
+            if any(type(text) is not str for text in (owner, label, host)) or not is_time(started):
+                raise StoreCorruptError(damaged_owner(owner))
             found.append(
                 WorkerRow(
                     owner,
@@ -140,7 +143,7 @@ class Workers:
                     started,
                     known.expires_in,
                     known.is_alive,
-                    msgspec.json.decode(info),
+                    worker_info(owner, info),
                 )
             )
         return found
@@ -162,5 +165,5 @@ class Workers:
 def _checked(owner: str, found: Any) -> Any:
     """Return a row of `_FIND`, or None. Raise StoreCorruptError if a value has an unexpected type."""
     if found is not None and any(type(value) not in types for value, types in zip(found, _TYPES)):
-        raise StoreCorruptError(f"the row of owner {owner!r} is damaged; runs without owners can be used")
+        raise StoreCorruptError(damaged_owner(owner))
     return found
