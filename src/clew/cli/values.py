@@ -55,7 +55,7 @@ def read_file(path: str) -> Any:
     """Return the JSON data in a file, or on standard input for ``-``."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}", "give a JSON file") from error
     except ValueError as error:

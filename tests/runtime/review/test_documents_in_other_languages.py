@@ -114,6 +114,7 @@ def by_tool(*command: str) -> Callable[[str], str]:
 STRINGIFY = "process.stdout.write(JSON.stringify(JSON.parse(require('fs').readFileSync(0))))"
 TOOLS: dict[str, Callable[[str], str]] = {
     "nothing": lambda text: text,
+    "a writer of floats": lambda text: json.dumps(json.loads(text, parse_int=float)),
     "emulated JavaScript": emulated,
     "JavaScript": by_tool("node", "-e", STRINGIFY),
     "jq": by_tool("jq", "."),

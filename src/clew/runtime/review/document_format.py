@@ -104,7 +104,7 @@ def document_of(document: Any) -> Document:
             f'{what}: it has no object "clew"; export the run with engine.export_run(run_id)'
         )
     known = document["clew"].get("format")
-    if type(known) is not int or known != FORMAT:
+    if type(known) is bool or known != FORMAT:  # 3.0 is the same number
         raise CheckpointError(
             f"{what} of format {FORMAT}: its format is {short(known)}; import it with the version that exported it"
         )

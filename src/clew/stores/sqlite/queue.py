@@ -177,8 +177,8 @@ def queues(store: SQLiteStore) -> list[QueueCount]:
         entries: list[tuple[Any, ...]] = db.execute(
             "SELECT queue, priority, due, taken FROM queue"
         ).fetchall()
-    for *values, taken in entries:
-        entry = _checked(*values)
-        found.setdefault(entry.queue, ([], []))[bool(taken)].append(entry.due)
+    for name, priority, due, taken in entries:
+        _checked(name, priority, due)
+        found.setdefault(name, ([], []))[bool(taken)].append(due)
     now = store._clock.time()
     return [queue_count(name, dues, len(taken), now) for name, (dues, taken) in sorted(found.items())]
