@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from clew import Engine, Graph, SQLiteStore, node
+from clew.cli import output
 from clew.cli.app import run_command
 from clew.cli.output import command, fitted, inline, json_text, printable, remember_option
+from clew.cli.values import read_object
 from tests.cli.command import Folder
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\n\x7f"
@@ -35,6 +37,24 @@ def test_lines_are_cut_to_columns() -> None:
     assert fitted("x" * 100, 10) == "x" * 9 + "…"
     assert fitted("日" * 100, 10) == "日" * 4 + " …"
     assert fitted("short", 10) == "short"
+
+
+def test_a_long_id_hides_no_other_column(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "width", lambda: 80)
+    output.say_table(("run", "status", ""), [("x" * 255, "completed", ""), ("r", "failed", "no")])
+    assert [line.split()[1:] for line in capsys.readouterr().out.splitlines()] == [
+        ["status"],
+        ["completed"],
+        ["failed", "no"],
+    ]
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "values.json"
+    file.write_text('{"a": 1}', "utf-8-sig")
+    assert read_object(str(file)) == {"a": 1}
 
 
 def test_a_command_can_be_copied_into_a_shell() -> None:

@@ -65,6 +65,18 @@ def test_a_key_takes_values_by_name_and_by_position_and_all_of_them() -> None:
     assert keyed(lambda prompt, *rest: f"{prompt}{rest}") == "p()"
 
 
+def test_a_key_that_would_receive_nothing_is_rejected() -> None:
+    with pytest.raises(GraphError):
+        keyed(lambda *values: "k")
+
+    @node(output="key", idempotency_key=lambda **values: "k")
+    def ask(ctx: Context) -> str:
+        return ctx.idempotency_key
+
+    with pytest.raises(GraphError):
+        Graph([ask])
+
+
 def test_a_parameter_with_a_default_may_have_any_name() -> None:
     prefix = "ask"
     assert keyed(lambda prompt, prefix=prefix: f"{prefix}:{prompt}") == "ask:p"

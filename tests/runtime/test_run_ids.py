@@ -20,8 +20,22 @@ def double(a: int) -> int:
 
 GRAPH = Graph([double])
 
-BAD = ["", "a\nb", "\x1b[31m", "\x7f", "\x9b31m", "a\u2028b", "\ud800", "x" * 256, 7, b"r"]
-GOOD = ["r", "x" * 255, "mit Leerzeichen", "日本", "a/b:c", "😀"]
+BAD = [
+    "",
+    "a\nb",
+    "\x1b[31m",
+    "\x7f",
+    "\x9b31m",
+    "a\u2028b",
+    "\ud800",
+    "x" * 256,
+    7,
+    b"r",
+    "\u200b",
+    "\ufeff\u200d",
+    "  ",
+]
+GOOD = ["r", "x" * 255, "mit Leerzeichen", "日本", "a/b:c", "😀", "👩\u200d👧"]
 
 
 @pytest.mark.parametrize("run_id", BAD)

@@ -233,8 +233,12 @@ def say_values(values: Mapping[str, Any]) -> None:
 
 
 def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under headings; the last column uses the rest of the line."""
-    lines = [[inline(cell) for cell in row] for row in (headings, *rows)]
+    """Print rows under headings. A cell uses at most half of the line, so that a long id hides no other column. The
+    last column uses the rest of the line."""
+    half = width() // 2
+    lines = [
+        [*(fitted(inline(cell), half) for cell in row[:-1]), inline(row[-1])] for row in (headings, *rows)
+    ]
     widths = [max(map(len, column)) for column in zip(*lines)]
     for row in lines:
         say("  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip(), cut=True)

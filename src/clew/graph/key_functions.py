@@ -3,7 +3,8 @@ is built.
 
 A key function receives the inputs of its node by name: any of the node's values, and the whole state as ``state`` (or
 under the name that the node uses). A parameter with a default may have any name; it keeps the default unless the node
-has a value of that name. ``**kwargs`` receives all values of the node.
+has a value of that name. ``**kwargs`` receives all values of the node, and ``*args`` nothing. A function that would
+receive nothing because of them is invalid.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def wanted_by_key(
         raise GraphError(f"cannot read the parameters of {where} ({error}); wrap it in a lambda") from error
     values = {param.name for param in node.params if param.kind == "value"}
     known = values | state_names(node)
+    offered = [*sorted(values), STATE]
     positional: list[str] = []
     named: dict[str, None] = {}
     for name, param in params.items():
@@ -51,10 +53,13 @@ def wanted_by_key(
             else:
                 named[name] = None
         elif param.default is param.empty or param.kind is param.POSITIONAL_ONLY:
-            offered = [*sorted(values), STATE]
             raise GraphError(
                 f"{where} takes {name!r}, which the node does not take; {nearest(name, offered)}"
             )
+    if not (positional or named) and any(
+        p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params.values()
+    ):
+        raise GraphError(f"{where} would receive nothing; name what it needs: {', '.join(offered)}")
     return tuple(positional), tuple(named)
 
 

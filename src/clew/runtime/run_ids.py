@@ -1,8 +1,8 @@
 """Run ids: which strings may name a run.
 
-A run id has 1 to 255 characters and no control characters, so that it can be printed on one line and stored in a
-database column. This is checked when a run is created: by `run`, `fork`, `rerun` and `import_run`. The id of an
-existing run only has to be a string.
+A run id has 1 to 255 characters, at least one of which is visible, and no control characters, so that it can be
+printed on one line, read, and stored in a database column. This is checked when a run is created: by `run`, `fork`,
+`rerun` and `import_run`. The id of an existing run only has to be a string.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from clew.state.type_names import a
 MAX_LENGTH = 255
 CHILD_PREFIX = "child-"  # of the ids of all children
 
+_INVISIBLE = frozenset({"Cf", "Zs"})  # such as a zero-width space or a byte order mark; spaces
 _FORBIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control, lone surrogate, line and paragraph separator
 
 
@@ -27,7 +28,7 @@ def new_run_id(given: Any = None) -> str:
         return os.urandom(16).hex()
     problem = run_id_problem(given)
     if problem:
-        raise InputError(f"run_id {problem}; give 1 to {MAX_LENGTH} characters without control characters")
+        raise InputError(f"run_id {problem}; give 1 to {MAX_LENGTH} visible characters")
     return str(given)
 
 
@@ -62,9 +63,11 @@ def run_id_problem(run_id: Any) -> str:
         return "is empty"
     if len(run_id) > MAX_LENGTH:
         return f"has {len(run_id)} characters"
-    if run_id.isprintable():  # nearly always
+    if run_id.isprintable() and not run_id.isspace():  # nearly always
         return ""
     for character in run_id:
         if unicodedata.category(character) in _FORBIDDEN:
             return f"contains {character!r}"
+    if all(unicodedata.category(character) in _INVISIBLE for character in run_id):
+        return f"has no visible character: {run_id!a}"
     return ""

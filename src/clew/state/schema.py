@@ -296,7 +296,10 @@ def _read_only_class(schema: StateSchema) -> type:
 
     def look_further(self: Any, name: str) -> Any:
         if name in schema.fields:
-            raise AttributeError(f"the state has no value {name!r}; it was neither given nor written")
+            raise AttributeError(
+                f"the state has no value {name!r}; it was neither given nor written. If the graph binds it, it is not "
+                f"part of the state: take it as a parameter {name!r} of the node"
+            )
         inherited = getattr(super(view, self), "__getattr__", None)
         if inherited is None:
             raise AttributeError(f"{cls.__name__} has no attribute {name!r}")

@@ -109,13 +109,27 @@ def document_of(document: Any) -> Document:
             f"{what} of format {FORMAT}: its format is {short(known)}; import it with the version that exported it"
         )
     try:
-        found: Document = msgspec.convert(document, Document)
+        found: Document = msgspec.convert(_with_integers(document), Document)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{what}: {error}; export the run again") from error
     problem = _problem(found)
     if problem is not None:
         raise CheckpointError(f"{what}: {problem}; export the run again")
     return found
+
+
+def _with_integers(document: Mapping[str, Any]) -> Json:
+    """Return a document whose numbers that have to be integers are integers, if a tool has written them as floats."""
+
+    def changed(part: Any, name: str) -> Any:
+        number = part.get(name) if isinstance(part, Mapping) else None
+        return {**part, name: int(number)} if type(number) is float and number.is_integer() else part
+
+    run = changed(changed(document["clew"], "format"), "parent_step")
+    entries = run.get("entries")
+    if isinstance(entries, list):
+        run = {**run, "entries": [changed(entry, "n") for entry in entries]}
+    return {**document, "clew": run}
 
 
 # -- contents ----------------------------------------------------------------------------------------------------
