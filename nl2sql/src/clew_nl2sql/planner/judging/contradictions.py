@@ -92,25 +92,26 @@ def _shows_no_entity(parsed: ParsedQuestion, query: Query) -> bool:
 
     "Which employee salaries" are salaries; in "which driver delivered" the second word is a verb.
     """
-    if any(item.agg or item.column is None for item in query.select):
+    if len(query.plain) != len(query.select):
         return False
-    asked = head(parsed)
+    asked, shown = head(parsed), [parsed.schema.columns[column] for column in query.plain]
+    measures = all(_is_measure(column) for column in shown)
     if asked is None or asked.best().column is not None or asked.best().coverage < 1:
-        return _asks_for_value(parsed) and all(
-            _is_measure(parsed.schema.columns[item.column or 0]) for item in query.select
-        )
+        return measures and _asks_for_value(parsed)
     ranges = {c.item.column for c in query.where if c.op in _RANGES}
-    if all(item.column in ranges for item in query.select):
+    if ranges.issuperset(query.plain) or _shows_references(parsed, shown, asked):
         return True
-    shown = [parsed.schema.columns[item.column] for item in query.select if item.column is not None]
-    if parsed.word(0) == "which" and not any(_is_about(parsed, column, asked) for column in shown):
-        return True
+    if parsed.word(0) != "which":
+        return False
+    said = any(m.start == asked.end and not parsed.low[m.start].endswith("ed") for m in parsed.mentions)
+    return (measures and not said) or not any(_is_about(parsed, column, asked) for column in shown)
+
+
+def _shows_references(parsed: ParsedQuestion, shown: list[SchemaColumn], asked: Mention) -> bool:
+    """Return whether entities that have names are shown by references, and the question asks for no id or code."""
     display = parsed.schema.tables[asked.best().table].display
     has_name = display is not None and parsed.schema.columns[display].core[-1:] in (("name",), ("title",))
-    if has_name and IDENTIFIERS.isdisjoint(parsed.low) and all(column.is_ref for column in shown):
-        return True
-    said = any(m.start == asked.end and not parsed.low[m.start].endswith("ed") for m in parsed.mentions)
-    return parsed.word(0) == "which" and not said and all(_is_measure(column) for column in shown)
+    return has_name and IDENTIFIERS.isdisjoint(parsed.low) and all(column.is_ref for column in shown)
 
 
 def _asks_for_value(parsed: ParsedQuestion) -> bool:

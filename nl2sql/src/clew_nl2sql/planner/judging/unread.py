@@ -68,47 +68,53 @@ def unread_features(parsed: ParsedQuestion, candidate: CandidateFeatures) -> lis
 
 def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[int]:
     """Return the positions of unread tokens."""
-    lists = silent_words()
-    silent = lists["silent"]
-    covered = _covered(parsed, best)
-    named = _stems_in_use(parsed, best.query)
-    denied, compares = _denies(best.query), "compared" in abilities(best.query)
-    does, states = _functions(best.query), _has_state(parsed, best.query)
-    found = []
-    for at, token in enumerate(parsed.tokens):
-        if at in covered or token.kind == "punct" or (at == 0 and token.low == "name"):
-            continue
-        if token.kind == "word":
-            if _is_named(token.low, named):
-                continue
-            is_silent = token.low in silent or token.lemma in silent
-            if is_silent and not _is_state(parsed, at) and not _is_asked_for(parsed, at):
-                continue
-            if token.low in _NOW and states:
-                continue
-            if token.low in NEGATIONS and denied:
-                continue
-            if compares and comparative(parsed.low, at):
-                continue
-            if (
-                token.low in ("under", "over")
-                and parsed.tokens[min(at + 1, len(parsed.tokens) - 1)].kind == "word"
-            ):
-                continue
-            if parsed.word(at - 1) == "as" and parsed.word(at + 1) == "as":  # "as well as"
-                continue
-            if token.lemma == "address" and parsed.word(at - 1) in ("email", "mail", "e-mail", "web", "ip"):
-                continue
-            if token.lemma in _ADDED and does & {"sum", "count"}:
-                continue
-            if token.lemma in lists["pattern"] and "like" in does:
-                continue
-            if _dates_a_condition(parsed, best, at):
-                continue
-            if token.low in lists["unit"] and at and parsed.tokens[at - 1].value is not None:
-                continue
-        found.append(at)
+    covered, reader = _covered(parsed, best), _Reader(parsed, best)
+    found = [
+        at
+        for at, token in enumerate(parsed.tokens)
+        if at not in covered and token.kind != "punct" and not (token.kind == "word" and reader.reads(at))
+    ]
     return sorted({*found, *_backward(parsed)})
+
+
+class _Reader:
+    """What a query reads of the words that no chosen part covers."""
+
+    def __init__(self, parsed: ParsedQuestion, best: CandidateFeatures):
+        self._parsed, self._best = parsed, best
+        self._named = _stems_in_use(parsed, best.query)
+        self._does = _functions(best.query) | abilities(best.query)
+        self._states, self._denies = _has_state(parsed, best.query), _denies(best.query)
+
+    def reads(self, at: int) -> bool:
+        """Return whether a word needs no part of the query, or says what the query does."""
+        return self._is_silent(at) or self._is_done(at) or _dates_a_condition(self._parsed, self._best, at)
+
+    def _is_silent(self, at: int) -> bool:
+        parsed, lists, token = self._parsed, silent_words(), self._parsed.tokens[at]
+        before, after = parsed.word(at - 1), parsed.word(at + 1)
+        if _is_named(token.low, self._named) or (at == 0 and token.low == "name") or before == after == "as":
+            return True  # "as well as"
+        if token.lemma == "address" and before in ("email", "mail", "e-mail", "web", "ip"):
+            return True
+        if token.low in lists["unit"] and at and parsed.tokens[at - 1].value is not None:
+            return True
+        is_silent = not lists["silent"].isdisjoint((token.low, token.lemma))
+        return is_silent and not _is_state(parsed, at) and not _is_asked_for(parsed, at)
+
+    def _is_done(self, at: int) -> bool:
+        parsed, token, does = self._parsed, self._parsed.tokens[at], self._does
+        following = parsed.tokens[min(at + 1, len(parsed.tokens) - 1)]
+        return any(
+            (
+                self._states and token.low in _NOW,
+                self._denies and token.low in NEGATIONS,
+                "compared" in does and comparative(parsed.low, at) is not None,
+                token.low in ("under", "over") and following.kind == "word",
+                token.lemma in _ADDED and not does.isdisjoint(("sum", "count")),
+                token.lemma in silent_words()["pattern"] and "like" in does,
+            )
+        )
 
 
 def _is_state(parsed: ParsedQuestion, at: int) -> bool:
