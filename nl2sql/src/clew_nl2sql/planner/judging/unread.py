@@ -68,7 +68,7 @@ def unread_features(parsed: ParsedQuestion, candidate: CandidateFeatures) -> lis
 
 def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[int]:
     """Return the positions of unread tokens."""
-    covered, reader = _covered(parsed, best), _Reader(parsed, best)
+    covered, reader = _covered(parsed, best), _ReadWords(parsed, best)
     found = [
         at
         for at, token in enumerate(parsed.tokens)
@@ -77,7 +77,7 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
     return sorted({*found, *_backward(parsed)})
 
 
-class _Reader:
+class _ReadWords:
     """What a query reads of the words that no chosen part covers."""
 
     def __init__(self, parsed: ParsedQuestion, best: CandidateFeatures):
