@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -369,7 +370,35 @@ class TestServer:
         began = time.monotonic()
         with pytest.raises(StoreUnavailableError, match="opening the store"):
             PostgresStore(own.dsn, patience=0.5)
-        assert 0.3 < time.monotonic() - began < PATIENCE
+        assert 0.5 <= time.monotonic() - began < PATIENCE
+
+    def test_a_call_waits_for_its_whole_patience_and_those_after_it_do_not_wait_again(
+        self, own: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = PostgresStore(own.dsn, patience=60.0)
+        fence = _owned(store)
+        slept = list[float]()
+
+        def now() -> float:
+            return time.monotonic() + sum(slept)
+
+        monkeypatch.setattr(postgres_link, "time", SimpleNamespace(monotonic=now, sleep=slept.append))
+        own.stop()
+        began = now()
+        with pytest.raises(StoreUnavailableError):
+            store.append("r", [step(1)], fence)
+        assert now() - began >= 60.0
+        pauses = len(slept)
+        with pytest.raises(StoreUnavailableError):
+            store.release("r", fence)
+        assert len(slept) == pauses
+        own.start()
+        store.release("r", fence)
+        own.stop()
+        with pytest.raises(StoreUnavailableError):  # another outage
+            store.rows()
+        assert len(slept) > pauses
+        store.close()
 
     def test_what_waiting_does_not_change_is_not_waited_for(self, own: PostgresServer) -> None:
         for wrong in ("dbname=nowhere", "user=nobody_here"):

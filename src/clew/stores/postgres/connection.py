@@ -3,8 +3,9 @@
 If a connection breaks, its work is repeated from the start, because the server may or may not have finished it. So the
 work passed to `run` must be safe to repeat; an argument tells it that it is a repetition. If the server is unavailable
 for more than `patience` seconds, or until the time of `wait_at_most`, `run` raises `StoreUnavailableError`. This also
-applies to the first connection, unless waiting cannot help, as with an invalid password. Each attempt to connect takes
-at most the rest of the patience, or 2 seconds, the minimum of the driver.
+applies to the first connection, unless waiting cannot help, as with an invalid password. After a call has waited for
+so long, the calls that follow it within seconds try once, so releasing a run does not wait again. Each attempt to
+connect takes at most the rest of the patience, or 2 seconds, the minimum of the driver.
 
 With `pooler`, connections have no state between transactions: no prepared statements, no settings and no locks. So
 PgBouncer may use a different connection to the server for each transaction. Only leases show that an owner is dead.
@@ -46,6 +47,7 @@ Values = Sequence[Any] | Mapping[str, Any]
 
 _MOMENT = "200ms"  # that an owner which may be alive gets to prove it
 _GRACE = "5s"  # in which a busy server ends the session of an owner that is gone
+_SAME_OUTAGE = 5.0  # seconds after a call gave up in which another one does not wait again
 _REPEATABLE = ("40001", "40P01")  # serialization failure, deadlock
 # A rejected connection has a text and no code. With a text in another language, the store waits before it raises.
 _ADVICE = {
@@ -101,6 +103,7 @@ class StoreConnection:
         self._was_open = False
         self._opening_until = time.monotonic() + patience
         self._latest = math.inf  # no call waits longer
+        self._gave_up_at = -math.inf  # when a call had waited for `patience`, and none has succeeded since
         self.pool = Pool(self._connect, pool_size)
         _links.add(self)
         self.run("opening the store", lambda cursor, _: None)
@@ -187,6 +190,7 @@ class StoreConnection:
     def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
         """Return ``work(cursor, again)``, repeated with ``again=True`` if the connection breaks."""
         deadline, again, pause = None if self._was_open else self._opening_until, False, 0.02
+        began = time.monotonic()
         while True:
             loan = Loan()
             try:
@@ -194,7 +198,9 @@ class StoreConnection:
                     session = self.pool.take(loan)
                     if session is None:
                         raise StoreError(f"{what}: the store ({self.name}) is closed; open it again")
-                    return work(session.cursor, again)
+                    found = work(session.cursor, again)
+                    self._gave_up_at = -math.inf
+                    return found
                 except UnicodeError as error:
                     raise StoreError(f"{what}: {self.name} cannot store this ({error})") from error
                 except psycopg.Error as error:
@@ -202,8 +208,13 @@ class StoreConnection:
                     if not self._may_pass(error, is_connected=is_connected):
                         raise self._explained(error, what) from error
                     now = time.monotonic()
-                    deadline = deadline or now + self._patience
-                    if now + pause > min(deadline, self._latest):
+                    if deadline is None:
+                        is_same = not is_connected and began < self._gave_up_at + _SAME_OUTAGE
+                        deadline = now if is_same else now + self._patience
+                    left = min(deadline, self._latest) - now
+                    if left <= 0:
+                        if now >= deadline and not is_connected:
+                            self._gave_up_at = now
                         raise self._explained(error, what) from error
                 finally:
                     self.pool.give(loan)
@@ -211,7 +222,7 @@ class StoreConnection:
                 self.pool.give(loan)  # again: an interrupt may have stopped the first call
                 raise
             again = True
-            time.sleep(pause)
+            time.sleep(min(pause, left))
             pause = min(2 * pause, 1.0)
 
     def _may_pass(self, error: psycopg.Error, *, is_connected: bool) -> bool:
