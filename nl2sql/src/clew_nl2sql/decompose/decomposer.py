@@ -21,6 +21,7 @@ from clew_nl2sql.decompose import rewrite
 from clew_nl2sql.decompose.clauses import Clause
 from clew_nl2sql.decompose.normalization import content, name_words, stem
 from clew_nl2sql.decompose.source_scoring import Vocabulary, score
+from clew_nl2sql.decompose.wording import reworded
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.schemas import CombineGroup, DecomposerResponse, PostOp, SubQuery
 from clew_nl2sql.timezones import today_in
@@ -73,7 +74,8 @@ def _rewritten(text: str, question: str, catalog: Catalog, today: Callable[[str]
     intent = rewrite.spent(text, catalog, entity)
     if intent != text:
         intent = rewrite.by_name(intent, catalog, entity)
-    return rewrite.dated(intent, catalog, today(catalog.timezone))
+    day = today(catalog.timezone)
+    return rewrite.dated(reworded(intent, catalog, day), catalog, day)
 
 
 def _spelled_out(question: str, catalogs: Mapping[str, Catalog]) -> str:

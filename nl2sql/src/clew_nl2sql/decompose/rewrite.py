@@ -107,7 +107,15 @@ def _telling(table: Table, column: Column) -> set[str]:
 def _keeps_years(catalog: Catalog, year: str) -> bool:
     """Return whether a column holds years as numbers, so that the question may refer to it."""
     columns = [column for table in catalog.tables for column in table.columns if column.kind != "date"]
-    return any("year" in name_words(column.name) or _has(column.values, year) for column in columns)
+    return any(
+        "year" in name_words(column.name) or (_has(column.values, year) and _holds_years(column))
+        for column in columns
+    )
+
+
+def _holds_years(column: Column) -> bool:
+    """Return whether a value may be a year; a key or an amount is 2024 by chance."""
+    return column.kind == "text" or all(1900 <= float(value) <= 2100 for value in column.values)
 
 
 def _has(values: tuple[object, ...], year: str) -> bool:

@@ -22,7 +22,7 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.deciding.acts import Consumed, Ignore, SelectColumn, SelectFullName, TableAct
 from clew_nl2sql.planner.judging.asked_for import merges_namesakes
 from clew_nl2sql.planner.judging.assumptions import assumptions
-from clew_nl2sql.planner.judging.contradictions import EACH
+from clew_nl2sql.planner.judging.figures import EACH
 from clew_nl2sql.planner.judging.unread import unread, unread_features
 from clew_nl2sql.planner.judging.unsupported import CEILING, is_unsupported
 from clew_nl2sql.planner.linear_model import LinearModel, shipped

@@ -217,7 +217,7 @@ def test_a_column_with_another_name_does_not_hold_the_code(queries: Callable[[st
 
 def test_dates_have_no_sum(queries: Callable[[str], list[str]]) -> None:
     assert not [
-        sql for sql in queries("What is the average delivered on of parcels?") if "AVG(delivered" in sql
+        sql for sql in queries("What is the total delivered on of parcels?") if "SUM(delivered" in sql
     ]
 
 

@@ -16,7 +16,7 @@ from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.query import Condition, PlacedCondition, Query, Scalar, SelectItem, rivals
-from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, word_set
+from clew_nl2sql.planner.words.lexicon import word_set
 
 _DESCENDING = word_set(
     "high highest large largest big biggest old oldest most latest newest greatest tallest longest"
@@ -182,7 +182,7 @@ def _by_default(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:
 
 def _by_name(parsed: ParsedQuestion, query: Query) -> Query:
     """Show an entity by its own name and not by a reference to it, unless the question asks for an id or a code."""
-    if len(query.plain) != 1 or query.compound or not IDENTIFIERS.isdisjoint(parsed.low):
+    if len(query.plain) != 1 or query.compound or parsed.asks_for_ids:
         return query
     schema = parsed.schema
     own = schema.columns[query.plain[0]]

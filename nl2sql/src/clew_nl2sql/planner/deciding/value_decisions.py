@@ -21,6 +21,7 @@ from clew_nl2sql.planner.deciding.decisions import (
     target_features,
 )
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.predicates import flag_words
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.linking.schema_linking import Target
 from clew_nl2sql.planner.linking.value_linking import ValueMatch, ValueMention
@@ -48,7 +49,9 @@ def value_decision(parsed: ParsedQuestion, number: int) -> Decision:
     for rank, holder in enumerate(value.holders):
         options += _held(parsed, value, holder, rank, context, likeness)
     options += _paired(parsed, value)
-    if (value.quoted and all(h.way == "part" for h in value.holders)) or likeness not in ("", "weak"):
+    stated = any(flag_words(parsed.schema.columns[h.column], parsed.schema) for h in value.holders)
+    searched = likeness not in ("", "weak") and not stated  # "include breakfast" states a flag
+    if (value.quoted and all(h.way == "part" for h in value.holders)) or searched:
         options += _patterned(parsed, value, context, likeness)
     blank = [
         f"way={value.holders[0].way if value.holders else '-'}", f"quoted={value.quoted}", *context[:8],
@@ -167,7 +170,8 @@ def _held(
         # The searched column may also be the requested one: "publishers whose name contains".
         return [*found, Option("v.like", act, (), _v("free", shape, flat))] if uses else found
     made = [Option(f"v.{role}", act, uses, _v(role, shape, flat)) for role, act in _held_acts(holder, denied)]
-    if likeness and not isinstance(holder.value, tuple) and holder.value not in (NULL, KNOWN):
+    is_text = parsed.schema.columns[holder.column].kind not in ("number", "boolean")
+    if likeness and is_text and not isinstance(holder.value, tuple) and holder.value not in (NULL, KNOWN):
         act = acts.Filter(holder.column, "like", _PATTERN[likeness].format(value.text))
         made.insert(1, Option("v.like", act, uses, _v("like", shape, flat)))
     return made
@@ -199,7 +203,7 @@ def _patterned(
     made = []
     flat = [f"v.like={likeness}"] + context[:5]
     for number, target, column, place in near_columns(parsed, value.start, value.end, before=2, after=1):
-        if parsed.schema.columns[column].kind in ("number", "boolean"):
+        if parsed.schema.columns[column].kind in ("number", "boolean", "date"):
             continue
         fit = target_features(parsed, number, parsed.mentions[number], target)
         shape, use = [f"v.far={place}", *(f"v.{f}" for f in fit)], (f"m{number}",)

@@ -10,12 +10,16 @@ which reading is meant.
 - "How many people?" means a table of people.
 - The date of a driver's shipments is the date of one of many, and so is a flat with the most rooms, if many have five.
 - "The biggest order" is not the one with the highest key, and "owner 12" is not one with a cat of 12 kg.
+- "Which couriers never delivered anything?": those with a parcel that is not delivered, or those without one that is.
+- "How many panels does the project have?" may be the number in a column.
+- A period without a name may belong to several dates (`moments.py`).
 - "Is the studio open?" asks for yes or no.
 """
 
 from __future__ import annotations
 
 from clew_nl2sql.planner.deciding.acts import Filter, RankByCount, SumValues
+from clew_nl2sql.planner.judging.moments import has_several_moments
 from clew_nl2sql.planner.judging.unread import tables_in_use
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.schema_index import MANY, SchemaIndex
@@ -28,6 +32,7 @@ from clew_nl2sql.planner.words.lexicon import DEGREES, IDENTIFIERS, word_set
 _BE = word_set("is are was were be been being have has had do does did not")
 _YES_NO = word_set("is are was were does do did has have had can will")
 _BIRTHS = word_set("birth born dob birthdate birthday")
+_NUMBERS = word_set("number count quantity")
 _PEOPLE = word_set("birth birthdate birthday gender sex surname first last")
 _MEASURES = (
     "mg g gram kg kilogram ton tonne lb pound",
@@ -61,6 +66,10 @@ def is_ambiguous(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
         or _compares_keys(parsed, best.query)
         or _numbers_something_else(parsed, best)
         or _adds_up_something_else(parsed, best)
+        or _denies_one_of_many(parsed, best.query)
+        or _counts_counted(parsed, best.query)
+        or _excludes_by_one_key(parsed, best.query)
+        or has_several_moments(parsed, best.assignment)
         or parsed.word(0) in _YES_NO
     )
 
@@ -227,7 +236,7 @@ def _ranks_keys(parsed: ParsedQuestion, query: Query) -> bool:
     items = [i for i in query.select if i.agg in ("max", "min")]
     items += [i for i, _ in query.order if query.limit is not None and not i.agg]
     keys = [parsed.schema.columns[i.column] for i in items if i.column is not None]
-    return any(c.is_key or c.is_ref for c in keys) and IDENTIFIERS.isdisjoint(parsed.low)
+    return any(c.is_key or c.is_ref for c in keys) and not parsed.asks_for_ids
 
 
 def _ranks_ties(parsed: ParsedQuestion, query: Query) -> bool:
@@ -266,9 +275,7 @@ def _compares_keys(parsed: ParsedQuestion, query: Query) -> bool:
         if c.item.column is not None and not c.item.agg and c.op in (">", "<", ">=", "<=", "between")
     ]
     named = {m.best().column for m in parsed.mentions}
-    return IDENTIFIERS.isdisjoint(parsed.low) and any(
-        (c.is_key or c.is_ref) and c.id not in named for c in compared
-    )
+    return not parsed.asks_for_ids and any((c.is_key or c.is_ref) and c.id not in named for c in compared)
 
 
 def _numbers_something_else(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -300,4 +307,54 @@ def _adds_up_something_else(parsed: ParsedQuestion, best: CandidateFeatures) -> 
             noun = parsed.tokens[mention.end - 1].lemma if mention else ""
             if weak and parsed.schema.columns[option.act.column].words[-1] != noun:
                 return True
+    return False
+
+
+def _denies_one_of_many(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "couriers who never delivered" are those with a parcel that lacks its date."""
+    if {"never", "not"}.isdisjoint(parsed.low):
+        return False
+    columns = parsed.schema.columns
+    shown = {columns[i.column].table for i in query.select if i.column is not None}
+    lacking = {
+        columns[c.item.column].table for c in query.where if c.op == "is" and c.item.column is not None
+    }
+    return any(
+        columns[a].table in lacking - shown and columns[b].table in shown for a, b in parsed.schema.edges
+    )
+
+
+def _counts_counted(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether rows are counted for "how many panels", and a column has the number of panels."""
+    if parsed.low[:2] != ["how", "many"] or query.select[0].agg != "count":
+        return False
+    asked = {stem(parsed.word(2)), stem(parsed.word(3))}
+    return any(
+        column.kind == "number"
+        and not _NUMBERS.isdisjoint(column.words)
+        and stem(column.words[-1]) in asked
+        and not (column.is_key or column.is_ref)
+        for table in tables_in_use(query, parsed.schema)
+        for column in (parsed.schema.columns[c] for c in parsed.schema.tables[table].columns)
+    )
+
+
+def _excludes_by_one_key(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "stations without rides" are those where no ride starts, although rides may end there."""
+    columns = parsed.schema.columns
+    for condition in query.where:
+        if condition.op != "not in" or not isinstance(condition.value, Query):
+            continue
+        inner = condition.value.select[0].column
+        keys = {a for a, b in parsed.schema.edges if b == condition.item.column}
+        others = {
+            k for k in keys if inner is not None and k != inner and columns[k].table == columns[inner].table
+        }
+        shared = {part for key in others for part in parts(columns[key].name)}
+        if (
+            others
+            and inner is not None
+            and set(parts(columns[inner].name)).isdisjoint(set(parsed.low) - shared)
+        ):
+            return True
     return False

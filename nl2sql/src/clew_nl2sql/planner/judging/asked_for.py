@@ -16,8 +16,8 @@ from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.predicates import flag_words
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.linking.schema_linking import Mention
-from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, word_set
+from clew_nl2sql.planner.query import Query, SelectItem
+from clew_nl2sql.planner.words.lexicon import word_set
 
 _GROUPS = word_set(
     "each every per by group grouped whether if different distinct respectively flag indicator"
@@ -65,7 +65,7 @@ def _names(parsed: ParsedQuestion, table: int) -> list[SchemaColumn]:
 def _shows_keys(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether entities that have names are shown only by keys, dates and numbers."""
     entity, shown = _entity(parsed), _shown(parsed, query)
-    if entity is None or not shown or not IDENTIFIERS.isdisjoint(parsed.low) or not _names(parsed, entity):
+    if entity is None or not shown or parsed.asks_for_ids or not _names(parsed, entity):
         return False
     columns = parsed.schema.columns
     refers = {a for a, b in parsed.schema.edges if columns[b].table == entity}
@@ -111,13 +111,14 @@ def _splits_by_flag(parsed: ParsedQuestion, query: Query) -> bool:
 
 
 def _counts_another_table(parsed: ParsedQuestion, query: Query) -> bool:
-    """Return whether "how many members" counts the distinct rows of another table."""
+    """Return whether "how many members" counts rows of another table."""
     if parsed.low[:2] != ["how", "many"] or len(query.select) != 1 or query.group:
         return False
-    item = query.select[0]
+    item, counted = query.select[0], _counted(parsed)
+    if item == SelectItem(None, "count"):
+        return counted is not None and counted not in needed_tables(query, parsed.schema)
     if item.agg != "count" or item.column is None:
         return False
-    counted = _counted(parsed)
     column = parsed.schema.columns[item.column]
     if counted is None or not (column.is_key or column.is_ref):
         return False

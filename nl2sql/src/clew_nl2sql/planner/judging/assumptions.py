@@ -9,8 +9,12 @@ from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter
 from clew_nl2sql.planner.deciding.decisions import Decision
 from clew_nl2sql.planner.judging.unread import tables_in_use
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.query import NULL
+from clew_nl2sql.planner.query import KNOWN, NULL
 from clew_nl2sql.planner.ranking.features import CandidateFeatures
+from clew_nl2sql.planner.words.inflection import stem
+from clew_nl2sql.planner.words.lexicon import word_set
+
+_LACKING = word_set("no not without never lack lacks lacking missing unknown un")
 
 _ASKING_FOR_PART = (
     "contain", "include", "start", "begin", "end", "like", "substring", "letter", "word", "phrase", "prefix",
@@ -33,7 +37,9 @@ def assumptions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[str]:
 
 def _respelled(parsed: ParsedQuestion, decision: Decision, act: Filter | ExcludeRows) -> list[str]:
     """Return a sentence if a value is not what the question says, or only a part of it."""
-    if not isinstance(act.value, str) or act.value == NULL:
+    if act.value in (NULL, KNOWN):
+        return _missing(parsed, act, parsed.low[decision.start : decision.end])
+    if not isinstance(act.value, str):
         return []
     first, last = parsed.tokens[decision.start], parsed.tokens[decision.end - 1]
     said = parsed.question[first.start : last.end].strip("\"'“”‘’`")
@@ -44,6 +50,16 @@ def _respelled(parsed: ParsedQuestion, decision: Decision, act: Filter | Exclude
     if as_said and said.casefold() == value.casefold():
         return []
     return [f"{said!r} is read as: {column} {how} {value!r}."]
+
+
+def _missing(parsed: ParsedQuestion, act: Filter | ExcludeRows, said: list[str]) -> list[str]:
+    """Return the sentence for a state that its column does not name: "open" for a missing `closed_on`."""
+    column = parsed.schema.columns[act.column]
+    if act.value != NULL or {stem(word) for word in said} & {stem(word) for word in column.words}:
+        return []
+    if any(t.column == act.column for m in parsed.mentions for t in m.targets) or set(said) & _LACKING:
+        return []
+    return [f"{' '.join(said)!r} is read as: {column.name} is missing."]
 
 
 def _asks_for_part(parsed: ParsedQuestion, at: int) -> bool:

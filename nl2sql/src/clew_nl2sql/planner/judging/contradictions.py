@@ -5,29 +5,40 @@
 - "What is the highest salary?" asks for a salary, not for its owner.
 - "Customers with their phone" asks for the phone, not for an order of customers.
 - "The cheapest product in each category" is more than one product.
-- "The most fuel" is a quantity, not a number of rows.
+- "The most fuel" is a quantity, not a number of rows, and "the most bookings" are not the latest ones.
 - "The highest donation" and "appointments in 2024" are about their own amounts and dates, not those of another table.
 - "Hired in 2020" is about the day of hiring, and "each year" is not each day.
 - "The town with most flats" has them in all its buildings, and "which tenants" have names.
 - Two animals with one name are two animals.
 - "Which owners have no animals?" denies once: the query does not exclude rows that lack something.
+- "Who placed the most orders" does not ask for dates, and "the average rating" is not that of an hourly rate.
+- "Employees who started in 2016" did so themselves, and not their visits.
 """
 
 from __future__ import annotations
 
 from clew_nl2sql.planner.building.render import needed_tables
-from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter, RankByCount
+from clew_nl2sql.planner.deciding.acts import (
+    AggregateAct,
+    ExcludeRows,
+    Filter,
+    GroupByColumn,
+    RankByColumn,
+    RankByCount,
+    SelectColumn,
+)
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.judging.asked_for import shows_something_else
+from clew_nl2sql.planner.judging.figures import EACH, has_other_figures
+from clew_nl2sql.planner.judging.moments import dates_other_moment
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.linking.schema_linking import Mention
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.words.cues import Cue
-from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, UNITS, word_set
+from clew_nl2sql.planner.words.lexicon import UNITS, word_set
 
-EACH = word_set("each every per")
-_GROUPS = EACH | word_set("by group grouped different distinct respective respectively for")
+_GROUPS = EACH | word_set("by group grouped different distinct respective respectively")
 _SORTS = word_set("""
     order ordered ordering sort sorted sorting arrange arranged rank ranked ranking alphabetical alphabetically
     alphabetic lexicographical lexicographically ascending descending increasing decreasing asc desc by from reverse
@@ -48,6 +59,7 @@ def contradicts(parsed: ParsedQuestion, query: Query, assignment: Assignment) ->
         or _sorts_unasked(parsed, query)
         or _ranks_once(parsed, query)
         or _counts_quantity(parsed, assignment)
+        or _ranks_dates_by_most(parsed, assignment)
         or _denies_twice(parsed, query)
         or _ranks_by_strange_table(parsed, query)
         or _dates_strange_table(parsed, query)
@@ -55,6 +67,12 @@ def contradicts(parsed: ParsedQuestion, query: Query, assignment: Assignment) ->
         or _groups_by_days(parsed, query)
         or _loses_namesakes(parsed, query)
         or _splits_kinds(parsed, query)
+        or _groups_by_another(parsed, query)
+        or _shows_verb(parsed, assignment)
+        or _prefers_weaker_name(parsed, assignment)
+        or has_other_figures(parsed, query, assignment)
+        or _dates_event_of_others(parsed, assignment)
+        or dates_other_moment(parsed, assignment)
         or shows_something_else(parsed, query)
     )
 
@@ -84,7 +102,9 @@ def _groups_unasked(parsed: ParsedQuestion, query: Query) -> bool:
     ranges_said = {at for a in parsed.amounts for at in range(a.cue_start, a.end)}  # "between 1 and 5"
     several = any(word == "and" and at not in ranges_said for at, word in enumerate(parsed.low))
     how_many = parsed.low[:2] == ["how", "many"] and len(parsed.cues) == 1 and not several
-    return how_many or not ranges.isdisjoint(query.group)
+    figure = parsed.word(0) == "what" and parsed.word(1) in ("is", "was") and not several
+    one_figure = figure and bool(parsed.cues) and parsed.cues[0].kind in ("agg", "count")
+    return how_many or one_figure or not ranges.isdisjoint(query.group)
 
 
 def _shows_no_entity(parsed: ParsedQuestion, query: Query) -> bool:
@@ -111,7 +131,7 @@ def _shows_references(parsed: ParsedQuestion, shown: list[SchemaColumn], asked: 
     """Return whether entities that have names are shown by references, and the question asks for no id or code."""
     display = parsed.schema.tables[asked.best().table].display
     has_name = display is not None and parsed.schema.columns[display].core[-1:] in (("name",), ("title",))
-    return has_name and IDENTIFIERS.isdisjoint(parsed.low) and all(column.is_ref for column in shown)
+    return has_name and not parsed.asks_for_ids and all(column.is_ref for column in shown)
 
 
 def _asks_for_value(parsed: ParsedQuestion) -> bool:
@@ -165,6 +185,18 @@ def _ranks_once(parsed: ParsedQuestion, query: Query) -> bool:
     return any(
         word in EACH and at not in named and any(c.end <= at for c in cues)
         for at, word in enumerate(parsed.low)
+    )
+
+
+def _ranks_dates_by_most(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether "the most bookings" are the latest ones, because a date has a similar name."""
+    return any(
+        decision.kind == "super"
+        and isinstance(option.act, RankByColumn)
+        and parsed.schema.columns[option.act.column].kind == "date"
+        and parsed.word(decision.start) in ("most", "fewest", "least")
+        and not parsed.cues[int(decision.key[1:])].degree
+        for decision, option in assignment.choices
     )
 
 
@@ -235,10 +267,28 @@ def _events(parsed: ParsedQuestion, mention: Mention) -> set[int]:
 
 
 def _groups_by_days(parsed: ParsedQuestion, query: Query) -> bool:
-    """Return whether "each year" or "per month" has a group for every day."""
-    spans = [parsed.word(at + 1) for at, word in enumerate(parsed.low) if word in EACH or word == "by"]
-    dates = any(parsed.schema.columns[column].kind == "date" for column in query.group)
-    return dates and any(word in _SPANS for word in spans)
+    """Return whether "each year" or "per month" has a group for every day, or for every monthly salary."""
+    after = [parsed.word(at + 1) for at, word in enumerate(parsed.low) if word in EACH or word == "by"]
+    spans = [word for word in after if word in _SPANS]
+    groups = [parsed.schema.columns[column] for column in query.group]
+    return bool(spans) and any(c.kind == "date" or spans[0] not in c.words for c in groups)
+
+
+def _dates_event_of_others(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether "employees who started in 2016" are those with a visit that started then."""
+    columns, named = parsed.schema.columns, {t for _, t in parsed.table_mentions}
+    for decision, option in assignment.choices:
+        if decision.kind != "amount" or not isinstance(option.act, Filter | ExcludeRows):
+            continue
+        column = columns[option.act.column]
+        if column.kind != "date" or column.table in named:
+            continue
+        for mention in parsed.mentions:
+            meant = [columns[t.column] for t in mention.targets if t.column is not None]
+            own = any(c.kind == "date" and c.table in named for c in meant)
+            if own and any(c.id == column.id for c in meant):
+                return True
+    return False
 
 
 def _loses_namesakes(parsed: ParsedQuestion, query: Query) -> bool:
@@ -249,9 +299,8 @@ def _loses_namesakes(parsed: ParsedQuestion, query: Query) -> bool:
         return False
     column = schema.columns[query.group[0]]
     table = schema.tables[column.table]
-    repeats = column.source.n_distinct is not None and table.rows and column.source.n_distinct < table.rows
     named = any(t.column is None and t.table == table.id for m in parsed.mentions for t in m.targets[:1])
-    return bool(repeats) and named and column.id == table.display and table.key != column.id
+    return named and column.id == table.display and table.key not in (None, column.id)
 
 
 def _splits_kinds(parsed: ParsedQuestion, query: Query) -> bool:
@@ -270,6 +319,48 @@ def _is_kind(parsed: ParsedQuestion, column: SchemaColumn) -> bool:
     if column.unique or column.identifies:
         return False
     return column.id != parsed.schema.tables[column.table].display or parsed.schema.repeats(column, 10)
+
+
+def _groups_by_another(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "which customers have the highest total" compares single orders."""
+    asked = head(parsed)
+    if asked is None or asked.best().column is not None or len(query.group) != 1 or not query.order:
+        return False
+    columns = parsed.schema.columns
+    group, shown = (
+        columns[query.group[0]],
+        {columns[i.column].table for i in query.select if i.column is not None},
+    )
+    refers = any(
+        columns[a].table == group.table and columns[b].table in shown for a, b in parsed.schema.edges
+    )
+    return group.is_key and shown == {asked.best().table} and group.table not in shown and refers
+
+
+def _shows_verb(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether "who placed the most orders" shows, or groups by, the dates of placing."""
+    return any(
+        decision.kind == "mention"
+        and isinstance(option.act, SelectColumn | GroupByColumn)
+        and parsed.schema.columns[option.act.column].kind == "date"
+        and parsed.word(decision.end) == "the"
+        and parsed.word(decision.end + 1) in ("most", "fewest", "least")
+        for decision, option in assignment.choices
+    )
+
+
+def _prefers_weaker_name(parsed: ParsedQuestion, assignment: Assignment) -> bool:
+    """Return whether "the average rating" is that of an hourly rate, and a column is named rating."""
+    for _, option in assignment.choices:
+        if not isinstance(option.act, AggregateAct):
+            continue
+        for use in option.uses:
+            targets = parsed.mentions[int(use[1:])].targets if use.startswith("m") else ()
+            exact = [t for t in targets if t.column is not None and t.way == "exact" and t.coverage == 1]
+            weak = [t for t in targets if t.column == option.act.column and t.way not in ("exact", "prefix")]
+            if exact and weak:
+                return True
+    return False
 
 
 def _repeats(parsed: ParsedQuestion, column: int) -> bool:

@@ -9,6 +9,10 @@
 - Only values that the question names: the number of "invoice 0020123".
 - Groups of more rows than any table has.
 - A column that is missing, and has a value at the same time.
+- A count, sum or average of all rows next to a column of one of them.
+- Groups by something that is neither shown nor counted, or in the order of a column of any of their rows.
+- Different ones of sorted groups, which differ anyway.
+- Rows whose reference does not occur among all the rows that it refers to.
 """
 
 from __future__ import annotations
@@ -105,7 +109,49 @@ def _is_missing_and_known(query: Query, _: SchemaIndex) -> bool:
     )
 
 
+def _shows_one_of_all(query: Query, _: SchemaIndex) -> bool:
+    """Return whether a figure over all rows stands next to a column of any of them."""
+    figures = any(item.agg in ("count", "sum", "avg") for item in query.select)
+    return figures and not query.group and any(not item.agg for item in query.select)
+
+
+def _groups_for_nothing(query: Query, _: SchemaIndex) -> bool:
+    """Return whether rows are grouped, without a figure, by a column that is not shown."""
+    items = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
+    shown = {item.column for item in query.select}
+    return bool(query.group) and not any(i.agg for i in items) and not shown.issuperset(query.group)
+
+
+def _sorts_by_any_row(query: Query, schema: SchemaIndex) -> bool:
+    """Return whether groups are sorted by a column that has many values for each of them."""
+    groups = [schema.columns[column] for column in query.group]
+    tables = {column.table for column in groups}
+    sorted_by = [schema.columns[i.column] for i, _ in query.order if i.column is not None and not i.agg]
+    many = {schema.columns[a].table for a, b in schema.edges if schema.columns[b].table in tables}
+    if any(column.identifies or column.unique for column in groups):
+        many -= tables
+    else:
+        many |= tables
+    return bool(groups) and any(c.table in many and c.id not in query.group for c in sorted_by)
+
+
+def _excludes_all(query: Query, schema: SchemaIndex) -> bool:
+    """Return whether a reference must be none of all the keys that it refers to."""
+    return any(
+        c.op == "not in"
+        and isinstance(c.value, Query)
+        and not c.value.where
+        and (c.item.column, c.value.select[0].column) in schema.edges
+        for c in query.where
+    )
+
+
+def _sorts_different_groups(query: Query, _: SchemaIndex) -> bool:
+    return query.distinct and bool(query.order) and bool(query.group)
+
+
 _NONSENSE = (
     _adds_up, _misreads_dates, _sorts_single_row, _groups_single_rows, _repeats_question, _counts_beyond_rows,
-    _is_missing_and_known,
+    _is_missing_and_known, _shows_one_of_all, _groups_for_nothing, _sorts_by_any_row, _excludes_all,
+    _sorts_different_groups,
 )  # fmt: skip

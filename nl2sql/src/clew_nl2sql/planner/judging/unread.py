@@ -25,6 +25,8 @@ from clew_nl2sql.planner.words.cues import comparative
 from clew_nl2sql.planner.words.inflection import parts, stem
 from clew_nl2sql.planner.words.lexicon import SYNONYMS
 
+# What stems end in after the letters that related words share.
+_ENDINGS = frozenset(["", *"t s ss c d at it ut pt ib iv ic al an abl r ar ist ur".split()])  # noqa: SIM905
 _ADDED = ("total", "amount", "overall", "altogether", "combined")
 _WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
 _NOW = ("currently", "now", "current")
@@ -72,7 +74,10 @@ def unread_positions(parsed: ParsedQuestion, best: CandidateFeatures) -> list[in
     found = [
         at
         for at, token in enumerate(parsed.tokens)
-        if at not in covered and token.kind != "punct" and not (token.kind == "word" and reader.reads(at))
+        if at not in covered
+        and token.kind != "punct"
+        and not (token.kind == "word" and reader.reads(at))
+        and not (token.low == "still" and at + 1 in covered)  # "still in transit"
     ]
     return sorted({*found, *_backward(parsed)})
 
@@ -191,7 +196,18 @@ def _words_of(column: SchemaColumn) -> tuple[str, ...]:
 def _is_named(word: str, stems: frozenset[str]) -> bool:
     """Return whether a word is a form of a used word: submitted, for `submission`."""
     base = stem(word)
-    return base in stems or (len(base) > 4 and any(s[:5] == base[:5] for s in stems))
+    return base in stems or (len(base) > 4 and any(_is_derived(base, other) for other in stems))
+
+
+def _is_derived(one: str, other: str) -> bool:
+    """Return whether two stems differ only in a common ending: submit and submiss, but not complaint and complet."""
+    shared = next((n for n, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    return (
+        shared >= 5
+        and len(one) - shared <= 3
+        and len(other) - shared <= 3
+        and {one[shared:], other[shared:]} <= _ENDINGS
+    )
 
 
 def _queries(query: Query) -> list[Query]:

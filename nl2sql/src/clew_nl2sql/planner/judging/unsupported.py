@@ -12,7 +12,7 @@ from datetime import date
 
 from clew_nl2sql.planner.deciding.acts import CountRows, Filter, Ignore, Limit
 from clew_nl2sql.planner.judging.ambiguities import is_ambiguous
-from clew_nl2sql.planner.judging.contradictions import EACH
+from clew_nl2sql.planner.judging.figures import EACH
 from clew_nl2sql.planner.judging.unread import tables_in_use
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
@@ -117,7 +117,13 @@ def _forgets_denial(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
         return True
     if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
         return False
-    return any(not _linked(parsed, at) for at in parsed.denials)
+    ignored = {
+        at
+        for decision, option in best.assignment.choices
+        if decision.kind == "value" and isinstance(option.act, Ignore)
+        for at in range(decision.start, decision.end)
+    }
+    return any(at in ignored or not _linked(parsed, at) for at in parsed.denials)
 
 
 def _tells_no_time(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
@@ -169,10 +175,17 @@ def _exists(day: re.Match[str]) -> bool:
 
 
 def _names_nobody(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """Return whether a "who" would be answered with a date, an amount or a number."""
+    """Return whether a "who" would be answered with a date, an amount or a number, or without a name."""
     columns = [parsed.schema.columns[i.column] for i in best.query.select if i.column is not None]
     impersonal = [c.kind in ("date", "number", "boolean") for c in columns]
-    return parsed.word(0) == "who" and bool(impersonal) and all(impersonal)
+    if parsed.word(0) != "who" or not impersonal:
+        return False
+    said = {t.column for m in parsed.mentions for t in m.targets}  # "who is the author"
+    named = any("name" in c.words or "title" in c.words or c.id in said for c in columns)
+    people = any(
+        c.core in (("first", "name"), ("last", "name"), ("full", "name")) for c in parsed.schema.columns
+    )
+    return all(impersonal) or (people and not named)
 
 
 def _forgets_rank(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:

@@ -14,9 +14,10 @@ from clew_nl2sql.planner.linking.comment_linking import comment_index, link_comm
 from clew_nl2sql.planner.linking.predicates import find_predicates
 from clew_nl2sql.planner.linking.schema_index import prepare
 from clew_nl2sql.planner.linking.schema_linking import Mention, Target, link_schema
+from clew_nl2sql.planner.linking.states import find_states
 from clew_nl2sql.planner.linking.value_linking import ValueMention, link_values, value_index
 from clew_nl2sql.planner.words.cues import Amount, Cue, comparative, find_amounts, find_cues
-from clew_nl2sql.planner.words.lexicon import word_set
+from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, word_set
 from clew_nl2sql.planner.words.tokens import Token, tokenize
 
 NEGATIONS = word_set("not no never without except excluding neither nor none cannot besides outside")
@@ -121,6 +122,22 @@ class ParsedQuestion:
         """Return the references that the question names, so that joins prefer them."""
         columns = [t.column for m in self.mentions for t in m.targets if t.quality >= 0.5]
         return frozenset(c for c in columns if c is not None and self.schema.columns[c].is_ref)
+
+    @property
+    def asks_for_ids(self) -> bool:
+        """Return whether the question asks for codes of things; "the number of" and "phone number" do not."""
+        others = {v.end for v in self.values} | {m.end for m in self.mentions if m.best().column is not None}
+        return any(
+            word in IDENTIFIERS
+            and not (word.startswith("no") and at in self._denying)
+            and not (word in ("number", "numbers") and (self.word(at + 1) == "of" or at in others))
+            for at, word in enumerate(self.low)
+        )
+
+    @property
+    def _denying(self) -> set[int]:
+        """Return positions of a "no" before a word: "no animals", but "order no 5"."""
+        return {at for at, word in enumerate(self.low) if word == "no" and self.word(at + 1)[:1].isalpha()}
 
     @property
     def negates(self) -> bool:
@@ -234,6 +251,9 @@ class ParsedQuestion:
     def _add_predicates(self) -> None:
         """Replace mentions of flags, and of columns that must be NULL, by conditions."""
         found = find_predicates(self.tokens, self.schema, self.mentions)
+        taken = [*found, *self.values]
+        states = find_states(self.tokens, self.schema, self.mentions, self.values)
+        found += [state for state in states if not _overlaps(state, taken)]
         inside = [v for v in self.values if v.quoted or not _overlaps(v, found)]
         found = [p for p in found if not _overlaps(p, inside)]
         self.values = sorted(inside + found, key=lambda v: v.start)
@@ -379,6 +399,7 @@ def head(parsed: ParsedQuestion) -> Mention | None:
     if not parsed.mentions:
         return None
     said = {at for v in parsed.values for at in range(v.start, v.end)}
+    said |= {at for at, token in enumerate(parsed.tokens) if token.value is not None}  # "which 5 customers"
     opening = [word for at, word in enumerate(parsed.low[: parsed.mentions[0].start]) if at not in said]
     is_list = bool(opening) and opening[0] in _LISTS and _SKIPPED.issuperset(opening[1:])
     return parsed.mentions[0] if is_list or opening in ([], ["which"], ["what"]) else None

@@ -140,9 +140,11 @@ def _event(tokens: list[Token], at: int, schema: SchemaIndex, mentions: list[Men
     if not _says_state(tokens, at, start, mentions):
         return None
     holders = []
+    own = {m.best().table for m in mentions if m.start == at + 1 and m.best().column is None}
     for column in schema.columns:
         opposite = _states(column, tokens[at].low)
-        if opposite is not None:
+        elsewhere = bool(own) and column.table not in own  # "cancelled bookings" of members who cancelled
+        if opposite is not None and not elsewhere:
             value = NULL if opposite != (start < at) else KNOWN
             holders.append(ValueMatch(column.id, value, "exact"))
     return _mention(tokens, start, at + 1, tuple(holders[:4])) if holders else None
