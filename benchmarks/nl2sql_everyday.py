@@ -52,7 +52,7 @@ HELD_ASIDE = (
     THEATRE,
     SCHOOL,
     MUSEUM,
-)  # not tuned on, but two wrong answers of the museum became rules
+)  # questions in new words about all of them shaped rules
 OUTCOMES = ("right", "wrong", "partial", "abstained")
 
 
@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("--dialect", choices=("sqlite", "duckdb", "postgres"), default="sqlite")
     parser.add_argument("--list", action="store_true", help="print every question with its answer")
     parser.add_argument(
-        "--held-aside", action="store_true", help="ask the databases that nothing is tuned on"
+        "--held-aside", action="store_true", help="ask the databases whose own questions shaped few rules"
     )
     parser.add_argument("--part", help="ask only this database")
     arguments = parser.parse_args()
