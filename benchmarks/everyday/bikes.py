@@ -23,7 +23,7 @@ CREATE TABLE rides (
   rider_id INTEGER NOT NULL REFERENCES riders(rider_id), start_station_id INTEGER NOT NULL REFERENCES stations(station_id),
   started_at TIMESTAMP NOT NULL, ended_at TIMESTAMP, distance_km NUMERIC(6, 2), fare NUMERIC(6, 2) NOT NULL,
   rating INTEGER);
-"""  # noqa: E501
+"""
 
 FIRST = """
     Aino Bartosz Chiara Dmitri Esther Farid Gwen Henrik Imani Jakub Kaito Leila Marek Noor Olga Priya Quentin Rosa

@@ -31,7 +31,7 @@ CREATE TABLE damage_claims (
 CREATE TABLE fuel_logs (
   log_id INTEGER PRIMARY KEY, veh_id INTEGER NOT NULL, fuelled_at TIMESTAMP NOT NULL, litres NUMERIC(6, 1) NOT NULL,
   total_price NUMERIC(8, 2) NOT NULL, station VARCHAR(20) NOT NULL);
-"""  # noqa: E501
+"""
 
 DEPOTS = (
     ("HAM", "Hamburg North", "Hamburg", "Germany", "2004-05-03", True),

@@ -24,7 +24,7 @@ CREATE TABLE payments (
 CREATE TABLE repairs (
   repair_id INTEGER PRIMARY KEY, flat_id INTEGER NOT NULL REFERENCES flats(flat_id), reported_on DATE NOT NULL,
   finished_on DATE, trade VARCHAR(20) NOT NULL, urgent BOOLEAN NOT NULL, cost NUMERIC(8, 2));
-"""  # noqa: E501
+"""
 
 FIRST = """
     Alba Benno Cleo Dimitra Emil Fiona Gustav Hanna Ivo Judit Kamil Lina Matteo Nora Otis Petra

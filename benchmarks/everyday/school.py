@@ -28,7 +28,7 @@ CREATE TABLE absences (
 CREATE TABLE exams (
   exam_id INTEGER PRIMARY KEY, exam_code VARCHAR(10) NOT NULL, pupil_id INTEGER NOT NULL, subject VARCHAR(20) NOT NULL,
   sat_at TIMESTAMP NOT NULL, score INTEGER, grade CHAR(1), resit BOOLEAN NOT NULL);
-"""  # noqa: E501
+"""
 
 FIRST = """
     Aoife Ben Cara Declan Eimear Fionn Grace Hugh Isla Jack Keira Liam Maeve Niall Orla Padraig Roisin Sean Tara

@@ -24,7 +24,7 @@ CREATE TABLE bookings (
 CREATE TABLE donations (
   donation_id INTEGER PRIMARY KEY, patron_id INTEGER NOT NULL REFERENCES patrons(patron_id), given_on DATE NOT NULL,
   amount NUMERIC(8, 2) NOT NULL, anonymous BOOLEAN NOT NULL);
-"""  # noqa: E501
+"""
 
 FIRST = """
     Amelie Bastian Corinne Dunja Elias Flora Gilles Helga Ilse Joris Katja Lorenz Mireille Norbert Oona Pascal

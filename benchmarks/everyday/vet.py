@@ -24,7 +24,7 @@ CREATE TABLE appointments (
 CREATE TABLE invoices (
   id INTEGER PRIMARY KEY, invoice_no VARCHAR(12) NOT NULL, appointment_id INTEGER NOT NULL REFERENCES appointments(id),
   issued_on DATE NOT NULL, paid_on DATE, amount NUMERIC(8, 2) NOT NULL);
-"""  # noqa: E501
+"""
 
 FIRST = """
     Agnes Boris Celine Dario Edith Felix Gina Hector Irma Jules Klara Leo Mona Nils Odile Pavel
