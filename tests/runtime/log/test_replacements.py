@@ -57,7 +57,7 @@ def test_an_unknown_step_names_the_steps_of_the_run(engine: Engine, step: int) -
     engine.fork("r3", step=2, run_id="f")
     for run_id in ("r3", "f"):
         assert [checkpoint.step_id for checkpoint in engine.history(run_id)] == [2, 3]
-        with pytest.raises(UnknownRunError, match=f"no step {step}; it has 2 to 3"):
+        with pytest.raises(UnknownRunError, match=f"no step {step}; it has steps 2 to 3"):
             engine.state(run_id, step=step)
 
 

@@ -373,7 +373,7 @@ def test_the_steps_of_a_turn(store: Store) -> None:
         engine.run({"messages": [f"m{turn}"]}, thread="t", run_id=f"r{turn}")
     assert [engine.state("r2", step).step for step in (2, 3)] == [2, 3]
     for step in (0, 1, 4):
-        with pytest.raises(UnknownRunError, match=r"has 2 to 3$"):
+        with pytest.raises(UnknownRunError, match=r"has steps 2 to 3$"):
             engine.state("r2", step)
     engine.close()
 
