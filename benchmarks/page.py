@@ -11,23 +11,18 @@ browser receives, compressed: before the largest screen shows something, and for
 from __future__ import annotations
 
 import json
-import posixpath
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks import page_in_browser
 from benchmarks.contestants import CLEW, Contestant
 from benchmarks.reading import stored_rows
 from benchmarks.rows import Bar, Outcome, Result, Row, Settings
-
-if TYPE_CHECKING:
-    from clew.web.static_files import StaticFile
 
 RUNS = 10_000
 STEPS = page_in_browser.MANY_STEPS
@@ -73,25 +68,13 @@ SCRIPT_ROWS = (
 
 def script_sizes() -> tuple[float, float]:
     """Return the kilobytes of the script that the largest screen waits for, and of all script."""
-    from clew.web.static_files import load
+    from clew.web.static_files import imported, load
 
     files = {name: file for name, file in load().items() if name.endswith(".js")}
     begin = imported("main.js", files) | {"theme.js"}
     screens = [begin | imported(name, files) for name in files if name.startswith("screens/")]
     sizes = {name: len(file.packed or file.content) / 1e3 for name, file in files.items()}
     return max(sum(sizes[each] for each in screen) for screen in screens), sum(sizes.values())
-
-
-def imported(name: str, files: Mapping[str, StaticFile], seen: set[str] | None = None) -> set[str]:
-    """Return the modules that are loaded with a module, itself included: not those that it loads later."""
-    seen = set() if seen is None else seen
-    if name not in seen:
-        seen.add(name)
-        for path in re.findall(
-            r"(?:from|^import)\s*['\"](\.[^'\"]+)", files[name].content.decode(), re.MULTILINE
-        ):
-            imported(posixpath.normpath(posixpath.join(posixpath.dirname(name), path)), files, seen)
-    return seen
 
 
 def _fill(place: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.page import imported, script_sizes
-from clew.web.static_files import load
+from benchmarks.page import script_sizes
+from clew.web.static_files import imported, load, pages
 from tests.browser import flows
 from tests.browser.conftest import DESK, PHONE, ROOT, Open, Served
 from tests.browser.filled import engine_of
@@ -117,11 +117,12 @@ def test_a_screen_needs_at_most_60_kb_of_script() -> None:
     assert len(SENT["style.css"].packed) <= 8_000
 
 
-def test_the_page_asks_at_once_for_the_modules_that_every_screen_needs() -> None:
-    links = re.findall(
-        r'rel="modulepreload" href="/static/([^"]+)"', (STATIC / "index.html").read_text("utf-8")
-    )
-    assert sorted(links) == sorted(imported("main.js", SENT) - {"main.js"})
+@pytest.mark.parametrize(
+    "screen, module", [("runs", "screens/runs.js"), ("run", "screens/run.js"), ("", "main.js")]
+)
+def test_a_page_asks_at_once_for_the_modules_of_its_screen(screen: str, module: str) -> None:
+    links = re.findall(r'rel="modulepreload" href="/static/([^"]+)"', pages(SENT)[screen].content.decode())
+    assert set(links) == imported("main.js", SENT) | imported(module, SENT)
 
 
 def list_of_an_idle_browser(url: str, open_page: Open, *, saves_data: bool) -> tuple[Any, list[str]]:

@@ -7,7 +7,8 @@ is given to workers (`clew.web.verbs`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,7 +26,7 @@ from clew.web.api import Api, Parameters
 from clew.web.bodies import json_of, read_body
 from clew.web.event_streams import EventStreams
 from clew.web.routes import BadAddress, segments_of
-from clew.web.static_files import StaticFile, load
+from clew.web.static_files import StaticFile, load, pages
 from clew.web.verbs import Verbs
 
 log = logging.getLogger("clew.web")
@@ -46,7 +47,13 @@ def create_app(
     """
     access = AccessRules(hosts, token=token, read_only=read_only)
     server = _PageServer(store, address, access, verbs or Verbs(store, address))
-    app = Starlette()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await run_in_threadpool(int)  # so that the first request does not wait for the first thread
+        yield
+
+    app = Starlette(lifespan=lifespan)
     app.mount("/", server)
     app.state.server = server
     return app
@@ -61,6 +68,7 @@ class _PageServer:
         self.api = Api(store, address, verbs, read_only=access.read_only)
         self.streams = EventStreams(self.api)
         self.files = load()
+        self.pages = pages(self.files)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -156,8 +164,16 @@ class _PageServer:
             if file is None:
                 return _text(404, "this file does not exist\n")
         else:
-            file = self.files["index.html"]
+            file = self.pages[_screen(path)]
         return _file(request, file)
+
+
+def _screen(path: str) -> str:
+    """Return which page a path gets; see `static_files.pages`."""
+    first, *rest = path.strip("/").split("/")
+    if first not in ("", "runs") or len(rest) > 1:
+        return ""
+    return "run" if rest else "runs"
 
 
 def _file(request: Request, file: StaticFile) -> Response:

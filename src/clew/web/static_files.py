@@ -1,6 +1,9 @@
 """The files of the page. They are read once, by a list that is made when the server starts, so no address can leave the
 folder.
 
+The page names the modules of its screen, so that a browser asks for all of them at once, and not for each one after the
+module that imports it.
+
 Comments are not sent. A line of a script that has only a comment is sent empty, so that line numbers stay the same; the
 style sheet is sent without comments and line ends. Vendored files are sent unchanged.
 """
@@ -8,7 +11,9 @@ style sheet is sent without comments and line ends. Vendored files are sent unch
 from __future__ import annotations
 
 import gzip
+import posixpath
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +30,8 @@ _MEDIA = {
     ".json": "application/json",
     ".webmanifest": "application/manifest+json",
 }
+_FIRST_SCREENS = {"": "", "runs": "screens/runs.js", "run": "screens/run.js"}
+_IMPORT = re.compile(r"""(?:from|^import)\s*['"](\.[^'"]+)""", re.MULTILINE)
 FOLDER = Path(__file__).with_name("static")
 _EMPTY = (
     b"<!doctype html><meta charset=utf-8><title>Clew</title><p>The page is not installed. "
@@ -50,6 +57,30 @@ def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
             name = file.relative_to(folder).as_posix()
             found[name] = _made(_sent(name, file.read_bytes()), media)
     found.setdefault("index.html", _made(_EMPTY, _MEDIA[".html"]))
+    return found
+
+
+def pages(files: Mapping[str, StaticFile]) -> dict[str, StaticFile]:
+    """Return the page for the screens that people open first, and as "" for the others."""
+    page = files["index.html"]
+    made: dict[str, StaticFile] = {}
+    for screen, module in _FIRST_SCREENS.items():
+        modules = {name for each in ("main.js", module) if each in files for name in imported(each, files)}
+        links = "".join(f'<link rel="modulepreload" href="/static/{name}">' for name in sorted(modules))
+        made[screen] = _made(page.content.replace(b"</head>", links.encode() + b"</head>"), page.media)
+    return made
+
+
+def imported(name: str, files: Mapping[str, StaticFile]) -> set[str]:
+    """Return the modules that are loaded with a module, itself included: not those that it loads later."""
+    found = set[str]()
+    waiting = [name]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            paths = _IMPORT.findall(files[module].content.decode())
+            waiting += [posixpath.normpath(posixpath.join(posixpath.dirname(module), path)) for path in paths]
     return found
 
 

@@ -44,4 +44,6 @@ function App() {
 
 loadServer();
 start();
+// The browser asked for the modules of the first screens together with this one, so they are drawn without a skeleton.
+await SCREENS[screenOf(route().path).screen]?.ready().catch(() => {});
 render(html`<${App}/>`, document.getElementById('app'));

@@ -15,7 +15,7 @@ import { toast } from '../ui/shell.js';
 
 const PAGE = 100;
 const ROW = 34;
-const SPARE = 20; // rows above and below the visible ones
+const SPARE = 5; // rows above and below the visible ones
 const COLUMNS = [['steps', 'Steps', '70px'], ['took', 'Took', '88px'], ['owner', 'Owner', '108px'], ['started', 'Started', '92px']]; // that can be hidden
 const SORTABLE = { status: 'Status', id: 'Run', graph: 'Graph', steps: 'Steps', took: 'Took', started: 'Started' };
 
