@@ -36,7 +36,7 @@ ROW_BYTES = 220  # of a row and its part of the index
 RESTORE_BAR, CHECKPOINT_BAR = Bar(limit=0.6), Bar(limit=0.1)
 REPEATS = 50  # restores in a sample: one alone is too short to be read off the clock
 _NUMBERS = count(1)  # no name is given twice
-PRIVATE, COPY, BACKUP, SCAN, BARE = "clew, private", "file copy", "backup API", "reading all", "no triggers"
+COPY, BACKUP, SCAN, BARE = "file copy", "backup API", "reading all", "no triggers"
 
 
 def restore_sqlite(contestants: tuple[Contestant, ...], settings: Settings) -> Iterator[Result]:
@@ -60,13 +60,11 @@ def _rows(path: Path, size: int, rounds: int) -> Iterator[Result]:
         with SQLiteSystem(path) as system:
             shared = _Bench(system, application.execute, rows, rounds)
             journaled = _writes(application.execute, rows, rounds)
-    private = _private(path, rows, rounds)
     copies, backups = _copies(path, rounds), _backups(path, rounds)
     yield Result(
         _row("restore of ten rows, any order", size, RESTORE_BAR),
         (
             Outcome(CLEW, "measured", shared.restore),
-            private("restore"),
             Outcome(COPY, "measured", copies),
             Outcome(BACKUP, "measured", backups),
         ),
@@ -75,7 +73,6 @@ def _rows(path: Path, size: int, rounds: int) -> Iterator[Result]:
         _row("checkpoint, nothing changed", size, CHECKPOINT_BAR),
         (
             Outcome(CLEW, "measured", shared.checkpoint),
-            private("checkpoint"),
             Outcome(COPY, "measured", copies),
             Outcome(BACKUP, "measured", backups),
         ),
@@ -84,7 +81,6 @@ def _rows(path: Path, size: int, rounds: int) -> Iterator[Result]:
         _row("observe, five rows changed", size),
         (
             Outcome(CLEW, "measured", shared.observe, f"the first look, at all rows: {shared.first:,.0f} ms"),
-            private("observe"),
             Outcome(SCAN, "measured", _scans(path, rounds)),
         ),
     )
@@ -158,20 +154,6 @@ class _Bench:
     def _observed(self, number: int) -> float:
         self._change()
         return _timed(self._system.observe)
-
-
-def _private(path: Path, rows: int, rounds: int) -> Callable[[str], Outcome]:
-    from clew.errors import SystemSetupError
-    from clew.explore.systems import SQLiteSystem
-
-    try:
-        with SQLiteSystem(path, private=True) as system:
-            system.connection.execute("PRAGMA synchronous = OFF")
-            bench = _Bench(system, system.connection.execute, rows, rounds)
-    except SystemSetupError as error:
-        note = str(error)
-        return lambda _: Outcome(PRIVATE, "missing", note=note)
-    return lambda what: Outcome(PRIVATE, "measured", getattr(bench, what))
 
 
 def _timed(work: Callable[[], Any]) -> float:

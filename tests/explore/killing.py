@@ -165,11 +165,6 @@ def sqlite(place: str) -> tuple[Any, Any]:
     return SQLiteSystem(place), Table(sqlite3.connect(place, isolation_level=None), "?")
 
 
-def private(place: str) -> tuple[Any, Any]:
-    system = SQLiteSystem(place, private=True)
-    return system, Table(system.connection, "?")
-
-
 def postgres(place: str) -> tuple[Any, Any]:
     import psycopg
 
@@ -219,7 +214,6 @@ def memory(place: str) -> tuple[Any, Any]:
 
 KINDS: dict[str, Callable[[str], tuple[Any, Any]]] = {
     "sqlite": sqlite,
-    "private": private,
     "postgres": postgres,
     "cloned": cloned,
     "redis": redis,
@@ -309,14 +303,13 @@ class ForkServer:
 
 def main() -> None:
     """Run the process that forks."""
-    import apsw  # noqa: F401
     import psycopg  # noqa: F401
     import redis  # noqa: F401
 
     import clew.explore.systems.postgres.connection
     import clew.explore.systems.postgres.system
     import clew.explore.systems.redis.connection
-    import clew.explore.systems.sqlite.embedded
+    import clew.explore.systems.sqlite.system
     import clew.stores.sqlite.kv
 
     for module in (clew.explore.systems.postgres.connection, clew.explore.systems.redis.connection):

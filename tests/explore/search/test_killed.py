@@ -15,7 +15,7 @@ from tests.explore.killing import DURING, ForkServer
 from tests.explore.systems.postgres_databases import Database
 from tests.explore.systems.servers import RedisServer
 
-KINDS = ["sqlite", "private", "postgres", "redis", "files"]
+KINDS = ["sqlite", "postgres", "redis", "files"]
 SQL = """
 CREATE TABLE rows (id INTEGER PRIMARY KEY AUTOINCREMENT, value INTEGER NOT NULL, flag INTEGER NOT NULL);
 CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT);
@@ -46,11 +46,10 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], tupl
 
     def make(kind: str) -> tuple[str, Callable[[], Any]]:
         place: Any
-        if kind in ("sqlite", "private"):
-            place = tmp_path / f"{kind}.sqlite"
+        if kind == "sqlite":
+            place = tmp_path / "sqlite.sqlite"
             with sqlite3.connect(place) as connection:
-                mode = "WAL" if kind == "sqlite" else "DELETE"
-                connection.executescript(f"PRAGMA journal_mode = {mode}; {SQL}")
+                connection.executescript(f"PRAGMA journal_mode = WAL; {SQL}")
             connection.close()
             return str(place), lambda: _sqlite_truth(place)
         if kind in ("postgres", "cloned"):

@@ -141,8 +141,8 @@ def sqlite(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def private_sqlite() -> Iterator[Place]:
-    with SQLiteSystem(":memory:", private=True) as system:
+def sqlite_in_memory() -> Iterator[Place]:
+    with SQLiteSystem(":memory:") as system:
         yield system, InSQLite(system.connection)
 
 
@@ -192,7 +192,7 @@ def replayed() -> Place:
     return ResettableSystem(lambda: storage.observe().data, storage.clear), InMemory(storage)
 
 
-@pytest.fixture(params=["memory", "sqlite", "private_sqlite", "on_redis", "files", "http", "replayed"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite_in_memory", "on_redis", "files", "http", "replayed"])
 def place(request: pytest.FixtureRequest) -> Place:
     found: Place = request.getfixturevalue(request.param)
     return found

@@ -10,8 +10,7 @@ from clew.explore.systems import RedisSystem
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.postgres.deltas import Deltas
 from clew.explore.systems.postgres.savepoints import Savepoints
-from clew.explore.systems.sqlite.embedded import EmbeddedSQLite
-from clew.explore.systems.sqlite.shared_file import SharedSQLite
+from clew.explore.systems.sqlite.system import SQLiteSystem
 
 
 def test_an_interrupt_is_raised_at_the_end() -> None:
@@ -37,7 +36,7 @@ def test_an_interrupt_is_raised_at_the_end() -> None:
     assert done == ["inner", "outer"]
 
 
-@pytest.mark.parametrize("system", [Deltas, Savepoints, RedisSystem, SharedSQLite, EmbeddedSQLite])
+@pytest.mark.parametrize("system", [Deltas, Savepoints, RedisSystem, SQLiteSystem])
 @pytest.mark.parametrize("method", ["observe", "checkpoint", "rollback", "release"])
 def test_systems_finish_what_they_do(system: type, method: str) -> None:
     assert hasattr(getattr(system, method), "__wrapped__")

@@ -343,31 +343,14 @@ def test_all_that_sqlite_can_hold_comes_back(path: Path, changes: str) -> None:
     first.close()
 
 
-@pytest.mark.parametrize("changes", [SQL_CHANGES, "DROP TABLE t"])
-def test_a_private_database_comes_back(tmp_path: Path, changes: str) -> None:
-    path = tmp_path / "data.sqlite"
-    sql = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v); INSERT INTO t (v) VALUES (1), ('1');"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(sql)
-    before = dumped(path)
-    first = SQLiteSystem(path, private=True)
-    pieces, seen = kept(first), first.observe().digest
-    first.connection.execute("INSERT INTO t (v) VALUES (2); DELETE FROM t WHERE id = 1")
-    if changes != SQL_CHANGES:
-        first.connection.execute(changes)
-    first.close()  # which puts nothing back
-    with SQLiteSystem(path, private=True) as second:
-        second.restore_baseline(pieces)
+def test_a_database_in_memory_comes_back_in_a_new_process() -> None:
+    with SQLiteSystem(":memory:") as first:
+        first.connection.executescript("CREATE TABLE t (v); INSERT INTO t VALUES (1), ('1')")
+        pieces, seen = kept(first), first.observe().digest
+    with SQLiteSystem(":memory:") as second:
+        assert second.restore_baseline(pieces)
         assert second.observe().digest == seen
-        assert dumped(path) == before
-        token = second.checkpoint("initial")
-        second.connection.execute("DELETE FROM t")
-        second.rollback(token)
-        second.connection.execute("BEGIN")
-        with pytest.raises(RollbackError, match="in a transaction"):
-            second.restore_baseline(pieces)
-        second.connection.execute("ROLLBACK")
-    assert dumped(path) == before
+        assert second.connection.execute("SELECT v FROM t").fetchall() == [(1,), ("1",)]
 
 
 def test_a_checkpoint_further_on_can_be_kept_and_one_that_was_left_cannot(path: Path) -> None:
@@ -429,15 +412,14 @@ def test_a_file_that_a_living_process_explores_is_left_alone(path: Path, watchin
         system.observe()
 
 
-@pytest.mark.parametrize("private", [False, True])
-def test_what_is_of_another_file_is_left_alone(path: Path, private: bool) -> None:
+def test_what_is_of_another_file_is_left_alone(path: Path) -> None:
     other = path.with_name("other.sqlite")
     for each in (path.with_name("one.sqlite"), other):
         with closing(sqlite3.connect(each)) as app:
             app.executescript(f"CREATE TABLE t (v); INSERT INTO t VALUES ('{each.name}')")
-    with SQLiteSystem(path.with_name("one.sqlite"), private=private) as one:
+    with SQLiteSystem(path.with_name("one.sqlite")) as one:
         pieces = kept(one)
-    with SQLiteSystem(other, private=private) as system:
+    with SQLiteSystem(other) as system:
         assert system.restore_baseline(pieces) is False
     with closing(sqlite3.connect(other)) as app:
         assert app.execute("SELECT v FROM t").fetchall() == [("other.sqlite",)]

@@ -748,11 +748,6 @@ def test_wrong_options(
         open_system(**options).checkpoint("start")
 
 
-def test_a_database_in_memory_cannot_be_shared() -> None:
-    with pytest.raises(SystemSetupError, match="private=True"):
-        SQLiteSystem(":memory:")
-
-
 def test_files_that_are_no_database(tmp_path: Path) -> None:
     with pytest.raises(SystemSetupError, match="cannot open the database"):
         SQLiteSystem(tmp_path / "no folder" / "a.db")
@@ -839,22 +834,17 @@ def test_any_program_is_undone(
     app.close()
 
 
-@pytest.mark.parametrize("private", [False, True])
-def test_a_checkpoint_is_as_large_as_the_rows_that_changed(tmp_path: Path, private: bool) -> None:
+def test_a_checkpoint_is_as_large_as_the_rows_that_changed(tmp_path: Path) -> None:
     path = tmp_path / "size.db"
     with closing(sqlite3.connect(path)) as app:
         app.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
         app.executemany("INSERT INTO t (v) VALUES (?)", [("x" * 100,)] * 1_000)
         app.commit()
-    with SQLiteSystem(path, private=private) as system:
+    with SQLiteSystem(path) as system:
         first = system.checkpoint("first")
-        statement = "UPDATE t SET v = ? WHERE id = 7"
-        if private:
-            system.connection.execute(statement, ("y" * 5_000,))
-        else:
-            with closing(sqlite3.connect(path)) as app:
-                app.execute(statement, ("y" * 5_000,))
-                app.commit()
+        with closing(sqlite3.connect(path)) as app:
+            app.execute("UPDATE t SET v = ? WHERE id = 7", ("y" * 5_000,))
+            app.commit()
         changed = system.checkpoint("changed")
         assert system.size(first) == 0
         assert 5_000 < system.size(changed) < 6_000

@@ -1,8 +1,5 @@
 """The checkpoints of one SQLite database: a tree of row deltas, and the changes since its current node.
 
-Both engines, `embedded` and `shared_file`, find out which rows changed in their own way. Everything that follows from
-the changed rows is here.
-
 Deltas do not describe DDL. A schema change starts a new *schema epoch*: a copy of the whole database is made, and the
 states of the epoch are that copy plus deltas. Each epoch is a separate root of the tree.
 """
@@ -32,8 +29,8 @@ class SchemaEpoch(msgspec.Struct, eq=False):
     schema: WatchedSchema
     version: int  # PRAGMA schema_version
     copy: Path  # of the database when the epoch started
-    seq: int = 0  # the last journal entry in the copy; shared files only
-    shadows: Delta = {}  # the rows of all shadow tables in the copy; shared files only
+    seq: int = 0  # the last journal entry in the copy
+    shadows: Delta = {}  # the rows of all shadow tables in the copy
     root: StateNode | None = None  # the state of the copy
 
 
@@ -61,7 +58,7 @@ class SQLiteCheckpoints:
     @property
     def current(self) -> SQLiteStateInfo:
         """Return the information about the current state."""
-        assert self.now is not None  # the engines read the database first
+        assert self.now is not None  # the system reads the database first
         return self.now
 
     def begin_epoch(self, info: SQLiteStateInfo) -> None:
@@ -77,7 +74,7 @@ class SQLiteCheckpoints:
         self,
         changes: Iterable[tuple[SQLiteTable, int, images.Row]],
         numbers: Numbers,
-        shadows: Delta | None = None,
+        shadows: Delta,
     ) -> None:
         """Add changed rows, each with +1 if it was inserted and -1 if it was removed, to the current state.
 

@@ -80,7 +80,7 @@ def quote(name: str) -> str:
 
 
 def read_schema(
-    connection: sqlite3.Connection, choice: TableChoice, *, by_rowid: bool = True, complete: bool = True
+    connection: sqlite3.Connection, choice: TableChoice, *, complete: bool = True
 ) -> WatchedSchema:
     """Return the watched schema. If `complete`, an unknown table is an error, and an unknown column gets a warning."""
     only = choice.tables
@@ -107,7 +107,6 @@ def read_schema(
                     len(tables),
                     name,
                     without_rowid,
-                    by_rowid,
                     shadow=kind == "shadow",
                     shown=is_observed(name, choice),
                     ignored=[column for table, column in choice.ignore if is_like(name, table)],
@@ -170,7 +169,6 @@ def _table(
     number: int,
     name: str,
     without_rowid: bool,
-    by_rowid: bool,
     *,
     shadow: bool,
     shown: bool,
@@ -184,7 +182,7 @@ def _table(
     fields = [quote(column) for column, _, _ in columns]
     key = tuple(sorted((at for at, (_, _, pk) in enumerate(columns) if pk), key=lambda at: columns[at][2]))
     is_rowid = len(key) == 1 and _is_rowid(columns[key[0]][1], indexes)
-    hidden_rowid = not without_rowid and not is_rowid and (by_rowid or not key)
+    hidden_rowid = not without_rowid and not is_rowid
     if hidden_rowid:
         fields.insert(0, _rowid_name(name, names))
         key = (0,)
