@@ -23,7 +23,7 @@ module_names loggers
 errors error_text
 graph_warnings error_links
 state
-display
+display json_schema
 live
 graph stores/protocol stores/timer stores/lease_clock stores/encoded_codes
 drawing stores/messages stores/inherited_docs

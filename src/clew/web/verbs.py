@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from itertools import islice
 from typing import Any
 
 from clew import Engine
 from clew.engine.records import Question
 from clew.errors import RunStateError, UnknownRunError
+from clew.json_schema import problems
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.messages import answer_run
 from clew.runtime.opener import RunOpener
@@ -25,7 +27,6 @@ from clew.runtime.settings import read_settings
 from clew.runtime.submission import put_again, queue_fork, queueing_opener
 from clew.stores import RunRow, Store
 from clew.views.commands import command, run_command
-from clew.views.json_check import problems
 from clew.views.questions import QuestionReader, answer_schema
 from clew.views.run.header import RunHeader
 from clew.web.answers import ApiError
@@ -34,6 +35,7 @@ from clew.web.value_verbs import ValueVerbs
 
 Json = dict[str, Any]
 
+_MOST_PROBLEMS = 50  # of an answer
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -83,7 +85,8 @@ class Verbs:
             raise ApiError(400, "InputError", "path has to be a text and number a whole number")
         run = self._runs.open(run_id)
         question = self._question(run, path, number)
-        wrong = problems(answer_schema(run, question)[0], body["answer"])
+        found = islice(problems(answer_schema(run, question)[0], body["answer"]), _MOST_PROBLEMS)
+        wrong = [{"at": at, "message": message} for at, message in found]
         if wrong:
             first = wrong[0]
             place = f"{first['at'][1:]}: " if first["at"] else ""

@@ -2,7 +2,7 @@
 
 ::
 
-    openapi       the document: its operations, their links, example values, whether a response matches its schema
+    openapi       the document: its operations, their links, example values
     transports    requests and responses, and how they are sent: in process, or over HTTP
     logins        how an actor authenticates
     resources     what earlier responses created

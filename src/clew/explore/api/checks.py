@@ -13,12 +13,12 @@ import msgspec
 
 from clew.explore.api.calls import Call
 from clew.explore.api.openapi.document import ApiDocument, Operation
-from clew.explore.api.openapi.matching import mismatch
 from clew.explore.api.resources import Resource, scalars
 from clew.explore.api.table_changes import Change, Column
 from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse
 from clew.explore.model.findings import Finding
 from clew.explore.model.invariants import Severity
+from clew.json_schema import problems
 
 ACCEPTED = 400  # statuses below are accepted
 FAILED = 500
@@ -182,7 +182,8 @@ def _schema(exchange: Exchange) -> Finding | None:
     if response.json is NOT_JSON:
         problem: str | None = "the response is not JSON" if response.body else "the response is empty"
     else:
-        problem = mismatch(exchange.document, schema, response.json)
+        found = next(problems(schema, response.json, exchange.document.raw), None)
+        problem = None if found is None else f"{found[0][1:] or 'the response'}: {found[1]}"
     if problem is None:
         return None
     message = f"{exchange.answered()}: {problem}"

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clew.errors import DefinitionError
+from clew.json_schema import resolved
 
 METHODS = ("get", "put", "post", "patch", "delete")
 SAFE = "get"
@@ -112,13 +113,10 @@ class ApiDocument:
         seen = set()
         while isinstance(part, Mapping) and isinstance(part.get("$ref"), str):
             reference = part["$ref"]
-            if reference in seen or not reference.startswith("#/"):
+            if reference in seen:
                 return {}
             seen.add(reference)
-            part = self.raw
-            for step in reference[2:].split("/"):
-                key = step.replace("~1", "/").replace("~0", "~")
-                part = part.get(key, {}) if isinstance(part, Mapping) else {}
+            part = resolved(reference, self.raw)
         return part
 
     def _operation(self, method: str, path: str, item: Schema, raw: Schema) -> Operation:

@@ -1,7 +1,8 @@
-"""Check JSON data against a JSON Schema, as far as the schemas of answers use it; each problem has its place.
+"""Check JSON data against a JSON Schema. Each problem has its place, as a JSON pointer.
 
-Schemas come from a store, so the work is bounded, and patterns are not executed: the process that owns the run checks
-everything again when it converts the answer to its type.
+Schemas come from a store, or from the OpenAPI document of a service. Only keywords that are understood are checked, so
+every problem is real. The work is bounded, and patterns are not executed. A schema of OpenAPI may have `nullable`; what
+it says about requests alone does not count: write-only properties are not required.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from clew.state.number_checks import is_number
 
-Json = dict[str, Any]
+Json = Mapping[str, Any]
+Problem = tuple[str, str]  # place, message
 
 _TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "string": ("a text is expected", (str,)),
@@ -25,37 +28,56 @@ _TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "object": ("an object is expected", (dict,)),
     "null": ("nothing is expected", (type(None),)),
 }
-_DAY = (date.fromisoformat, "a date is expected: 2026-11-16")
-_MOMENT = (datetime.fromisoformat, "a date and time is expected: 2026-11-16T14:00:00")
+
+
+def _moment(text: str) -> datetime:
+    if len(text) <= len("2026-11-16"):
+        raise ValueError("a date without a time")
+    return datetime.fromisoformat(text)
+
+
+_MOMENT = (_moment, "a date and time is expected: 2026-11-16T14:00:00")
 _TIME = (time.fromisoformat, "a time is expected: 14:00:00")
 _FORMATS: Mapping[str, tuple[Callable[[str], object], str]] = {
-    "date": _DAY,
+    "date": (date.fromisoformat, "a date is expected: 2026-11-16"),
     "date-time": _MOMENT,
     "date-time-local": _MOMENT,
     "time": _TIME,
     "time-local": _TIME,
     "partial-time": _TIME,
     "decimal": (Decimal, "a decimal number is expected: 64.90"),
+    "uuid": (UUID, "a UUID is expected"),
 }
 _COMMA = re.compile(r"-?\d{1,15},\d{1,15}")
-_MOST = 50
+_MOST_ITEMS = 1_000  # of a list
+_MOST_OPTIONS = 50
 _DEEP = 40
 
 
-def problems(schema: Any, value: Any) -> list[dict[str, str]]:
-    """Return what does not match: places as JSON pointers, and sentences."""
-    if not isinstance(schema, dict):
-        return []
-    found = []
-    for at, message in _check(schema, value, "", schema, _DEEP):
-        found.append({"at": at, "message": message})
-        if len(found) == _MOST:
-            break
+def resolved(reference: str, root: Json) -> Any:
+    """Return what a reference inside a document refers to; an empty schema if it refers to nothing."""
+    if not reference.startswith("#/"):
+        return {}
+    found: Any = root
+    for part in reference[2:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(found, Mapping) or name not in found:
+            return {}
+        found = found[name]
     return found
 
 
-def _check(schema: Any, value: Any, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
-    if not isinstance(schema, dict) or depth <= 0:
+def problems(schema: Any, value: Any, root: Json | None = None) -> Iterator[Problem]:
+    """Yield what does not match. References lead into `root`, which is the schema itself by default."""
+    if root is None:
+        root = schema if isinstance(schema, Mapping) else {}
+    return _check(schema, value, "", root, _DEEP)
+
+
+def _check(schema: Any, value: Any, at: str, root: Json, depth: int) -> Iterator[Problem]:
+    if schema is False:
+        yield at, "no value is expected"
+    if not isinstance(schema, Mapping) or depth <= 0 or (value is None and schema.get("nullable") is True):
         return
     yield from _combined(schema, value, at, root, depth)
     yield from _listed(schema, value, at)
@@ -69,20 +91,27 @@ def _check(schema: Any, value: Any, at: str, root: Json, depth: int) -> Iterator
         yield from _array(schema, value, at, root, depth)
     elif isinstance(value, str):
         yield from _text(schema, value, at)
-    elif _is("number", value):
+    elif is_number(value):
         yield from _number(schema, value, at)
 
 
-def _combined(schema: Json, value: Any, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
-    if "$ref" in schema:
-        yield from _check(_resolved(schema["$ref"], root), value, at, root, depth - 1)
+def _combined(schema: Json, value: Any, at: str, root: Json, depth: int) -> Iterator[Problem]:
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        yield from _check(resolved(reference, root), value, at, root, depth - 1)
     for each in _list(schema, "allOf"):
         yield from _check(each, value, at, root, depth - 1)
     for key in ("anyOf", "oneOf"):
-        yield from _any(_list(schema, key), value, at, root, depth)
+        options = _list(schema, key)[:_MOST_OPTIONS]
+        tried = [list(_check(option, value, at, root, depth - 1)) for option in options]
+        if tried and all(tried):
+            # the option that matched furthest gives the best message
+            yield from max(
+                tried, key=lambda found: (max(place.count("/") for place, _ in found), -len(found))
+            )
 
 
-def _listed(schema: Json, value: Any, at: str) -> Iterator[tuple[str, str]]:
+def _listed(schema: Json, value: Any, at: str) -> Iterator[Problem]:
     if "const" in schema and not _same(schema["const"], value):
         yield at, f"{_short(schema['const'])} is expected"
     choices = _list(schema, "enum")
@@ -90,28 +119,9 @@ def _listed(schema: Json, value: Any, at: str) -> Iterator[tuple[str, str]]:
         yield at, f"one of {', '.join(map(_short, choices))} is expected"
 
 
-def _resolved(reference: Any, root: Json) -> Any:
-    found: Any = root
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return {}
-    for part in reference[2:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or name not in found:
-            return {}
-        found = found[name]
-    return found
-
-
 def _list(schema: Json, key: str) -> list[Any]:
     found = schema.get(key)
     return found if isinstance(found, list) else []
-
-
-def _any(options: list[Any], value: Any, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
-    tried = [list(_check(option, value, at, root, depth - 1)) for option in options[:_MOST]]
-    if tried and all(tried):
-        # the option that matched furthest gives the best message
-        yield from max(tried, key=lambda found: (max(place.count("/") for place, _ in found), -len(found)))
 
 
 def _is(name: str, value: Any) -> bool:
@@ -127,30 +137,33 @@ def _expected(names: list[str], value: Any) -> str:
     is_number = any(name in ("number", "integer") for name in names)
     if is_number and isinstance(value, str) and _COMMA.fullmatch(value.strip()):
         return f"{said}: {value.strip().replace(',', '.')}"
-    if len(names) > 1:
-        said = f"{' or '.join(names)} is expected"
-    return said
+    return f"{' or '.join(names)} is expected" if len(names) > 1 else said
 
 
-def _object(schema: Json, value: Json, at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
+def _object(schema: Json, value: Json, at: str, root: Json, depth: int) -> Iterator[Problem]:
     fields = schema.get("properties")
     known: Json = fields if isinstance(fields, dict) else {}
     for name in _list(schema, "required"):
-        if isinstance(name, str) and name not in value:
+        if isinstance(name, str) and name not in value and not _is_write_only(known.get(name), root):
             yield f"{at}/{_pointer(name)}", "a value is missing"
-    more = schema.get("additionalProperties")
+    more = True if schema.get("patternProperties") else schema.get("additionalProperties", True)
     for name, each in value.items():
-        if name in known:
-            yield from _check(known[name], each, f"{at}/{_pointer(name)}", root, depth - 1)
-        elif more is False:
-            yield f"{at}/{_pointer(name)}", "this name is not known"
-        elif isinstance(more, dict):
-            yield from _check(more, each, f"{at}/{_pointer(name)}", root, depth - 1)
+        place = f"{at}/{_pointer(str(name))}"
+        if name not in known and more is False:
+            yield place, "this name is not known"
+        else:
+            yield from _check(known.get(name, more), each, place, root, depth - 1)
 
 
-def _array(schema: Json, value: list[Any], at: str, root: Json, depth: int) -> Iterator[tuple[str, str]]:
+def _is_write_only(schema: Any, root: Json) -> bool:
+    if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+        schema = resolved(schema["$ref"], root)
+    return isinstance(schema, Mapping) and schema.get("writeOnly") is True
+
+
+def _array(schema: Json, value: list[Any], at: str, root: Json, depth: int) -> Iterator[Problem]:
     first = _list(schema, "prefixItems")
-    for number, each in enumerate(value):
+    for number, each in enumerate(value[:_MOST_ITEMS]):
         rule = first[number] if number < len(first) else schema.get("items")
         yield from _check(rule, each, f"{at}/{number}", root, depth - 1)
     if len(value) < _bound(schema, "minItems", 0):
@@ -159,7 +172,7 @@ def _array(schema: Json, value: list[Any], at: str, root: Json, depth: int) -> I
         yield at, f"at most {schema['maxItems']} are expected"
 
 
-def _text(schema: Json, value: str, at: str) -> Iterator[tuple[str, str]]:
+def _text(schema: Json, value: str, at: str) -> Iterator[Problem]:
     if len(value) < _bound(schema, "minLength", 0):
         yield at, f"at least {schema['minLength']} characters are expected"
     if len(value) > _bound(schema, "maxLength", len(value)):
@@ -171,7 +184,7 @@ def _text(schema: Json, value: str, at: str) -> Iterator[tuple[str, str]]:
         yield at, said
 
 
-def _number(schema: Json, value: float, at: str) -> Iterator[tuple[str, str]]:
+def _number(schema: Json, value: float, at: str) -> Iterator[Problem]:
     if value < _bound(schema, "minimum", value):
         yield at, f"at least {schema['minimum']} is expected"
     if value > _bound(schema, "maximum", value):
@@ -188,7 +201,7 @@ def _bound(schema: Json, key: str, default: float) -> float:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 def _pointer(name: str) -> str:
