@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 from clew.explore.systems.version_tokens import VersionTokens
@@ -46,70 +46,74 @@ def add(total: dict[Item, int], delta: dict[Item, int], sign: int = 1) -> None:
 
 
 class DeltaTree(Generic[Item, Info]):
-    """The states, the tokens that stand for them, and the current state (`here`).
+    """The states, the tokens that stand for them, the current state (`here`), and what changed since it (`pending`).
 
-    A tree may have several roots. There is no delta between nodes of different roots.
+    A tree may have several roots. There is no delta between nodes of different roots. `here` needs a root.
     """
 
-    def __init__(self, info: Info) -> None:
-        self.here: DeltaNode[Item, Info] = DeltaNode(None, {}, info)
-        self._marked: VersionTokens[DeltaNode[Item, Info]] = VersionTokens()
+    here: DeltaNode[Item, Info]
+
+    def __init__(self) -> None:
+        self.pending: dict[Item, int] = {}
+        self._tokens: VersionTokens[DeltaNode[Item, Info]] = VersionTokens()
 
     def new_root(self, info: Info) -> None:
         """Move to a new root."""
-        self._leave(DeltaNode(None, {}, info))
+        self.move(DeltaNode(None, {}, info))
 
-    def step(self, delta: dict[Item, int], info: Info) -> None:
-        """Move to a new child of the current state."""
-        child = DeltaNode(self.here, delta, info)
+    def step(self, info: Info) -> None:
+        """Move to a new child of the current state, which differs by what is pending."""
+        child = DeltaNode(self.here, self.pending, info)
         self.here.children.add(child)
-        self._leave(child)
+        self.move(child)
 
     def move(self, node: DeltaNode[Item, Info]) -> None:
-        """Move to a known state."""
-        self._leave(node)
+        """Move to a state; nothing is pending then."""
+        left = getattr(self, "here", node)
+        self.here, self.pending = node, {}
+        self._prune(left)
 
     def mark(self) -> int:
         """Return a new token for the current state."""
         self.here.tokens += 1
-        return self._marked.keep(self.here)
+        return self._tokens.keep(self.here)
 
     def __contains__(self, token: object) -> bool:
-        return token in self._marked
+        return token in self._tokens
 
     def __getitem__(self, token: int) -> DeltaNode[Item, Info]:
-        return self._marked[token]
+        return self._tokens[token]
+
+    def marked(self) -> Iterable[DeltaNode[Item, Info]]:
+        """Return the states that have tokens."""
+        return self._tokens.versions()
 
     def release(self, token: int) -> None:
         """Discard a token, and the states that are no longer needed."""
-        if token in self._marked:
-            node = self._marked[token]
-            self._marked.drop(token)
+        if token in self._tokens:
+            node = self._tokens[token]
+            self._tokens.drop(token)
             node.tokens -= 1
             self._prune(node)
 
-    def between(self, start: DeltaNode[Item, Info], end: DeltaNode[Item, Info]) -> dict[Item, int] | None:
-        """Return the delta from one state to another; None if they have different roots."""
+    def path_to(self, node: DeltaNode[Item, Info]) -> dict[Item, int]:
+        """Return the delta from the current state, with what is pending, to a state of the same root."""
         total: dict[Item, int] = {}
-        up, down = start, end
+        add(total, self.pending, -1)
+        up, down = self.here, node
         going_down: list[DeltaNode[Item, Info]] = []
         while up is not down:
             if up.depth >= down.depth:
                 add(total, up.delta, -1)
-                if up.parent is None:
-                    return None
+                assert up.parent is not None  # both have the same root
                 up = up.parent
             else:
                 going_down.append(down)
                 assert down.parent is not None  # it is deeper than another node
                 down = down.parent
-        for node in reversed(going_down):
-            add(total, node.delta)
+        for each in reversed(going_down):
+            add(total, each.delta)
         return total
-
-    def _leave(self, node: DeltaNode[Item, Info]) -> None:
-        left, self.here = self.here, node
-        self._prune(left)
 
     def _prune(self, node: DeltaNode[Item, Info]) -> None:
         """Drop a node that is not needed, then its parent if that is not needed either; keep roots."""

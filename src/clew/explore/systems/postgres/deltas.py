@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +30,6 @@ from clew.errors import (
     ExplorationWarning,
     RollbackError,
     SystemSetupError,
-    UnknownCheckpointError,
 )
 from clew.explore.model.observation import Observation
 from clew.explore.spill import SpillFile
@@ -59,12 +57,10 @@ class Deltas(PostgresSystem):
     """Checkpoint and restore by row deltas."""
 
     def _open(self, dsn: str) -> None:
-        self._is_uninstalled = self._is_midway = self._has_first_clone = False
-        self._install_id = token_hex(3)
-        self._made = 0
-        self._tokens: dict[str, int] = {}  # public tokens, and those of the tree
-        self._tree: DeltaTree[tuple[int, str], PostgresStateInfo] = DeltaTree(PostgresStateInfo(None, {}))
-        self._pending: Delta = {}  # changes since the tree's current node
+        self._is_uninstalled = self._is_midway = False
+        self._has_first_clone: bool | None = None  # of the first checkpoint; None before it
+        self._tree: DeltaTree[tuple[int, str], PostgresStateInfo] = DeltaTree()
+        self._tree.new_root(PostgresStateInfo(None, {}))
         self._epoch: PostgresEpoch | None = None  # None before its first checkpoint
         self._observed: ObservedTables | None = None
         self._held: str | None = None  # a clone that outlives this process
@@ -105,37 +101,34 @@ class Deltas(PostgresSystem):
             return self._session.link.execute(sql.encode()).fetchall()
 
     @uninterrupted
-    def checkpoint(self, name: str) -> str:
+    def checkpoint(self, name: str) -> int:
         with self._lock, self._diagnostics.errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
             if self._clones.left:
                 self._drop_abandoned_clones()
             captured = self._read_changes()
             if self._epoch is None:
                 self._begin_epoch(captured)
-            elif self._pending or captured.sequences != self._tree.here.info.sequences:
-                self._tree.step(self._pending, PostgresStateInfo(self._epoch, captured.sequences))
-                self._pending = {}
+            elif self._tree.pending or captured.sequences != self._tree.here.info.sequences:
+                self._tree.step(PostgresStateInfo(self._epoch, captured.sequences))
             assert self._epoch is not None
-            self._made += 1
-            token = f"pg-{self._install_id}-{self._made}"
-            self._tokens[token] = self._tree.mark()
+            self._has_first_clone = bool(self._has_first_clone)
             self._epoch.tokens += 1
             self._diagnostics.warn()
-            return token
+            return self._tree.mark()
 
     @uninterrupted
     def rollback(self, token: Any) -> None:
         with self._lock:
-            state = self._state(token)
+            state = self._tree[token]
             with self._diagnostics.errors(RollbackError, f"cannot roll back to {token}"):
                 self._diagnostics.note_hazards(self._restore(state))
             self._diagnostics.warn()
 
     def is_valid(self, token: Any) -> bool:
         with self._lock:
-            if token not in self._tokens or self._diagnostics.ended is not None:
+            if token not in self._tree or self._diagnostics.ended is not None:
                 return False
-            epoch = self._state(token).info.epoch
+            epoch = self._tree[token].info.epoch
             if epoch is None or epoch is self._epoch or epoch.clone is not None:
                 return epoch is not None
             with self._diagnostics.errors(ExplorationError, "cannot read the schema"):
@@ -156,10 +149,10 @@ class Deltas(PostgresSystem):
     def release(self, token: Any) -> None:
         """Discard a token and, with the last token of an epoch, the epoch's clone."""
         with self._lock:
-            if token not in self._tokens:
+            if token not in self._tree:
                 return
-            epoch = self._state(token).info.epoch
-            self._tree.release(self._tokens.pop(token))
+            epoch = self._tree[token].info.epoch
+            self._tree.release(token)
             if epoch is not None:
                 epoch.tokens -= 1
             if self._diagnostics.ended is None:
@@ -169,7 +162,7 @@ class Deltas(PostgresSystem):
     def size(self, token: Any) -> int:
         """Return the number of bytes that a token holds in memory."""
         with self._lock:
-            return sum(len(image) + 100 for _, image in self._state(token).delta)  # 100: tuple and dict entry
+            return sum(len(image) + 100 for _, image in self._tree[token].delta)  # 100: tuple and dict entry
 
     # --- recovery by another process
 
@@ -177,9 +170,11 @@ class Deltas(PostgresSystem):
         """Return the watched rows in pieces, from which another process can restore the last checkpoint."""
         spill, session = SpillFile(), self._session
         with self._lock, self._diagnostics.errors(CheckpointError, "cannot save the baseline"):
-            state = self._state(token)
+            state = self._tree[token]
             with session.snapshot() as (captured, cursor):
-                moved = captured.changes or captured.delta or self._pending or self._tree.here is not state
+                moved = (
+                    captured.changes or captured.delta or self._tree.pending or self._tree.here is not state
+                )
                 if moved or captured.sequences != state.info.sequences:
                     raise CheckpointError(
                         "the database has changed since the checkpoint; make a new checkpoint"
@@ -262,7 +257,7 @@ class Deltas(PostgresSystem):
 
     def _uninstall(self) -> None:
         """Remove the triggers, the journal and the clones; use a new connection if the current one is lost."""
-        used = {self._state(token).info.epoch for token in self._tokens} | {self._epoch}
+        used = {state.info.epoch for state in self._tree.marked()} | {self._epoch}
         try:
             if self._session.link.closed:
                 self._session.connect()
@@ -273,7 +268,7 @@ class Deltas(PostgresSystem):
             self._session.connect()
             self._session.remove()
         self._is_uninstalled = True
-        self._tokens, self._epoch = {}, None
+        self._tree, self._epoch = DeltaTree(), None
         for epoch in used:
             if epoch is not None and epoch.clone not in (None, self._held):
                 self._clones.drop(epoch.clone)
@@ -294,7 +289,7 @@ class Deltas(PostgresSystem):
 
     def _record(self, captured: CapturedChanges) -> None:
         if self._epoch is not None:
-            add(self._pending, captured.delta)
+            add(self._tree.pending, captured.delta)
         if self._observed is not None:
             self._observed.change(captured.delta)
 
@@ -346,10 +341,8 @@ class Deltas(PostgresSystem):
 
         def plan(captured: CapturedChanges) -> tuple[Delta, Sequences]:
             change.clear()  # a restore may be planned more than once, until all locks are available
-            path = self._tree.between(self._tree.here, state)
-            assert path is not None  # an epoch has one root
-            for delta, sign in ((path, 1), (self._pending, -1), (captured.delta, -1)):
-                add(change, delta, sign)
+            change.update(self._tree.path_to(state))
+            add(change, captured.delta, -1)
             return change, state.info.sequences
 
         captured = self._session.restore(plan)
@@ -357,7 +350,6 @@ class Deltas(PostgresSystem):
             if self._observed is not None:
                 self._observed.change(captured.delta)
                 self._observed.change(change)
-            self._pending = {}
             self._tree.move(state)
         return captured
 
@@ -383,15 +375,14 @@ class Deltas(PostgresSystem):
         self._epoch = epoch
         self._tree.new_root(PostgresStateInfo(epoch, sequences))
         epoch.first = self._tree.here
-        self._pending = {}
 
     def _may_clone(self) -> bool:
         if self._clones_when == "never" or not self._clones.are_permitted():
             return False
-        if self._clones_when == "always" or (self._made and self._has_first_clone):
+        if self._clones_when == "always" or self._has_first_clone:
             return True
         if not self._clones.others(self._session.process):
-            self._has_first_clone = not self._made
+            self._has_first_clone = self._has_first_clone is None
             return True
         self._diagnostics.note(
             "other clients are connected, so no clone was made, and of schema changes only additions can be undone; if "
@@ -419,7 +410,7 @@ class Deltas(PostgresSystem):
             self._clones.replace_with(epoch.clone)
         self._session.watched, self._session.fingerprint = epoch.watched, epoch.fingerprint
         before, self._epoch = self._epoch, epoch
-        self._pending, self._observed, self._unprocessed = {}, None, ()
+        self._observed, self._unprocessed = None, ()
         self._tree.move(epoch.first)
         self._forget(before)
         journal.mark_midway(self._session.link, self._schema, self._is_midway)
@@ -435,7 +426,6 @@ class Deltas(PostgresSystem):
                 raise RollbackError(epochs.NO_CLONE)
             if not self._move(now.first).changes:
                 self._epoch = epochs.undo(self._session, self._choice, now)
-                self._pending = {}
                 self._observed = None
                 assert now.left is not None
                 self._tree.move(self._tree[now.left])
@@ -444,15 +434,14 @@ class Deltas(PostgresSystem):
     def _leave_epoch(self, captured: CapturedChanges) -> None:
         """End the epoch after a schema change. Without a clone, remember where it was left."""
         before, self._epoch = self._epoch, None
-        pending, changes = self._pending, captured.changes or self._unprocessed
-        self._pending, self._observed = {}, None
-        self._unprocessed = changes
-        add(pending, captured.delta)
-        add(pending, self._session.watch(self._choice, strict=False))
+        self._unprocessed = changes = captured.changes or self._unprocessed
+        self._observed = None
+        add(self._tree.pending, captured.delta)
+        add(self._tree.pending, self._session.watch(self._choice, strict=False))
         self._unprocessed = ()
         self._diagnostics.note_sequence_caches(self._session.watched)
         if before is not None and before.clone is None:
-            self._tree.step(pending, PostgresStateInfo(before, self._tree.here.info.sequences))
+            self._tree.step(PostgresStateInfo(before, self._tree.here.info.sequences))
             left = self._tree.mark()
             session = self._session
             epoch = PostgresEpoch(session.watched, session.fingerprint, None, before=before, left=left)
@@ -488,10 +477,3 @@ class Deltas(PostgresSystem):
             self._diagnostics.note(
                 f"{doing} ended {ended} connection(s) of the application, which must connect again"
             )
-
-    # --- tokens and warnings
-
-    def _state(self, token: Any) -> State:
-        if token not in self._tokens:
-            raise UnknownCheckpointError(f"Checkpoint not found: {token}")
-        return self._tree[self._tokens[token]]

@@ -84,8 +84,8 @@ class RedisSystem:
         self._expiring: dict[bytes, float] = {}
         self._streams: set[bytes] = set()  # reads and acknowledgements of groups send no notifications
         self._lag = 0.0  # of the system time behind the clock
-        self._tree: DeltaTree[KeyEntry, RedisStateInfo] | None = None
-        self._delta: dict[KeyEntry, int] = {}
+        self._tree: DeltaTree[KeyEntry, RedisStateInfo] = DeltaTree()
+        self._is_read = False  # the keys, for the first time
         self._sum = 0
         self._observed: Observation | None = None
 
@@ -101,45 +101,37 @@ class RedisSystem:
     @uninterrupted
     def checkpoint(self, name: str) -> int:
         self._read_changes(f"make the checkpoint {name!r}")
-        tree, now = self._known, self._time()
+        tree, now = self._tree, self._time()
         # If a key expires, the passing of time alone makes a new state.
-        if self._delta or (self._expiring and now - tree.here.info.time > _SAME_DEADLINE):
-            tree.step(self._delta, RedisStateInfo(now, self._sum, self._observed))
-            self._delta = {}
+        if tree.pending or (self._expiring and now - tree.here.info.time > _SAME_DEADLINE):
+            tree.step(RedisStateInfo(now, self._sum, self._observed))
         return tree.mark()
 
     @uninterrupted
     def rollback(self, token: int) -> None:
-        if self._tree is None:
-            self._tree = DeltaTree(RedisStateInfo(self._time(), 0))
-            self._tree[token]  # raises: no checkpoint exists yet
-        node = self._known[token]
+        node = self._tree[token]
         self._read_changes(f"restore the checkpoint {token}", RollbackError)
-        path = self._known.between(self._known.here, node)
-        assert path is not None  # the tree has one root
-        add(path, self._delta, -1)
-        self._write(path, token, node.info.time)
-        self._known.move(node)
-        self._delta, self._sum, self._observed = {}, node.info.sum, node.info.observation
+        self._write(self._tree.path_to(node), token, node.info.time)
+        self._tree.move(node)
+        self._sum, self._observed = node.info.sum, node.info.observation
 
     def is_valid(self, token: Any) -> bool:
-        return self._tree is not None and token in self._tree
+        return token in self._tree
 
     @uninterrupted
     def release(self, token: int) -> None:
-        if self._tree is not None:
-            self._tree.release(token)
+        self._tree.release(token)
 
     def size(self, token: int) -> int:
         """Return the number of bytes that a checkpoint holds in memory."""
-        return sum(len(entry.dump) + entry.size + _OVERHEAD for entry in self._known[token].delta)
+        return sum(len(entry.dump) + entry.size + _OVERHEAD for entry in self._tree[token].delta)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
         """Return all keys in pieces, from which another process can restore the last checkpoint."""
         self._claim(CheckpointError)
         self._read_changes("save the baseline")
-        node = self._known[token]
-        if self._delta or self._known.here is not node:
+        node = self._tree[token]
+        if self._tree.pending or self._tree.here is not node:
             raise CheckpointError("Redis: keys have changed since the checkpoint; make a new checkpoint")
         return self._packed(list(self._entries.values()), node.info.time)
 
@@ -205,7 +197,7 @@ class RedisSystem:
 
     def close(self) -> None:
         """Discard all checkpoints, and restore the server's settings."""
-        self._tree = None
+        self._tree = DeltaTree()
         self._connection.close()
 
     def __enter__(self) -> RedisSystem:
@@ -215,11 +207,6 @@ class RedisSystem:
         self.close()
 
     # ---------------------------------------------------------------- reading changes
-
-    @property
-    def _known(self) -> DeltaTree[KeyEntry, RedisStateInfo]:
-        assert self._tree is not None  # every public method reads the changes first
-        return self._tree
 
     def _time(self) -> float:
         return time.monotonic() - self._lag
@@ -245,9 +232,9 @@ class RedisSystem:
             if isinstance(error, Warning):
                 raise
             raise kind(f"Redis: cannot {doing}: {type(error).__name__}: {error}") from error
-        if self._tree is None:
-            self._tree = DeltaTree(RedisStateInfo(self._time(), self._sum))
-            self._delta = {}
+        if not self._is_read:
+            self._is_read = True
+            self._tree.new_root(RedisStateInfo(self._time(), self._sum))
 
     def _all_keys(self) -> set[bytes]:
         found = set(self._entries)
@@ -296,10 +283,10 @@ class RedisSystem:
 
     def _replace(self, old: KeyEntry | None, new: KeyEntry | None) -> None:
         if old is not None:
-            add(self._delta, {old: -1})
+            add(self._tree.pending, {old: -1})
             self._sum = (self._sum - old.number) % _MODULUS
         if new is not None:
-            add(self._delta, {new: 1})
+            add(self._tree.pending, {new: 1})
             self._sum = (self._sum + new.number) % _MODULUS
         self._hold(old, new)
         self._observed = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from clew.errors import RollbackError
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.checkpoints import Numbers
+from clew.explore.systems.sqlite.epochs import Numbers
 from clew.explore.systems.sqlite.schema import OURS, SQLiteTable, WatchedSchema, quote
 from clew.explore.systems.sqlite.triggers import triggers_of
 

@@ -8,7 +8,7 @@ The application writes through its own connections, in any process, and commits.
   go, inserts all rows that must come, sets the AUTOINCREMENT counters, and empties the journal. All deletes come before
   all inserts, so the order of rows does not matter. Foreign keys and checks are off on the system's connection, and the
   user's triggers do not fire (`restore`).
-- A schema change starts a new epoch (`checkpoints`). Restoring a state of another epoch first copies that epoch's file
+- A schema change starts a new epoch (`epochs`). Restoring a state of another epoch first copies that epoch's file
   back.
 - Shadow tables of virtual tables (full-text search, r-trees) get no triggers: SQLite does not expect them there, and
   can crash. They are compared as a whole whenever something changed, which costs their size.
@@ -32,15 +32,16 @@ from typing import Any, Literal
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.process_mark import lives_elsewhere, mark
-from clew.explore.systems.delta_tree import add
+from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.checkpoints import (
+from clew.explore.systems.sqlite.epochs import (
     Delta,
+    Item,
     SchemaEpoch,
-    SQLiteCheckpoints,
     SQLiteStateInfo,
     StateNode,
+    recorded,
 )
 from clew.explore.systems.sqlite.observation import DatabaseObserver
 from clew.explore.systems.sqlite.recovery import packed, path_back, shape, unpacked
@@ -107,7 +108,8 @@ class SQLiteSystem:
         self._application = None if is_file else _in_memory(self._path)
         self._is_quiet = switch_triggers_off(self._connection)
         self._observer = DatabaseObserver(self._connection, self._given, rows_shown)
-        self._checkpoints = SQLiteCheckpoints(self._given)
+        self._tree: DeltaTree[Item, SQLiteStateInfo] = DeltaTree()
+        self._now: SQLiteStateInfo | None = None  # about the current state; None before the first epoch
         self._version = -1  # PRAGMA data_version, at the last read
         self._seq = 0  # the last journal entry that was read
         self._is_midway = self.left_midway = False
@@ -140,11 +142,16 @@ class SQLiteSystem:
     def checkpoint(self, name: str) -> int:
         with self._errors(CheckpointError, f"make the checkpoint {name!r}"):
             self._read()
-        return self._checkpoints.checkpoint()
+        if self._has_changed(self._tree.here):
+            self._tree.step(self._info)
+        return self._tree.mark()
+
+    def _has_changed(self, node: StateNode) -> bool:
+        return bool(self._tree.pending) or self._info.numbers != node.info.numbers
 
     @uninterrupted
     def rollback(self, token: int) -> None:
-        node = self._checkpoints[token]
+        node = self._tree[token]
         with self._errors(RollbackError, f"restore the checkpoint {token}"):
             if not self._restore(node):
                 self._restore_epoch(node.info.epoch)
@@ -154,15 +161,15 @@ class SQLiteSystem:
                     )
 
     def is_valid(self, token: Any) -> bool:
-        return token in self._checkpoints
+        return token in self._tree
 
     @uninterrupted
     def release(self, token: int) -> None:
-        self._checkpoints.release(token)
+        self._tree.release(token)
 
     def size(self, token: int) -> int:
         """Return the number of bytes that a checkpoint holds in memory."""
-        return self._checkpoints.size(token)
+        return images.size(self._tree[token].delta)
 
     def describe(self) -> dict[str, TableSchema]:
         """Return the columns, keys and foreign keys of each table by name."""
@@ -173,10 +180,13 @@ class SQLiteSystem:
         """Return the database in pieces, from which another process can restore the last checkpoint."""
         with self._errors(CheckpointError, "save the baseline"):
             self._read()
-            self._checkpoints.check_current(token)
-            epoch = self._checkpoints.current.epoch
-            copy = epoch.copy
-            if self._checkpoints[token] is not epoch.root:
+            node = self._tree[token]
+            if self._tree.here is not node or self._has_changed(node):
+                raise CheckpointError(
+                    f"{self._path}: the database has changed since the checkpoint; make a new checkpoint"
+                )
+            copy = node.info.epoch.copy
+            if node is not node.info.epoch.root:
                 copy = self._new_file()
                 with self._transaction("BEGIN"):
                     _save_copy(self._connection, copy)
@@ -232,12 +242,12 @@ class SQLiteSystem:
     def close(self) -> None:
         """Remove the triggers and the journal from the database, and close it."""
         try:
-            if self._checkpoints.now is not None:
+            if self._now is not None:
                 with self._errors(CheckpointError, "remove the triggers"), self._writing():
                     if self._installed_by() == self._owner:
                         uninstall(self._connection)
         finally:
-            self._checkpoints.clear()
+            self._tree, self._now = DeltaTree(), None
             self._connection.close()
             if self._application is not None:
                 self._application.close()
@@ -253,11 +263,12 @@ class SQLiteSystem:
 
     @property
     def _info(self) -> SQLiteStateInfo:
-        return self._checkpoints.current
+        assert self._now is not None  # every public method reads the database first
+        return self._now
 
     def _read(self) -> None:
         """Record the changes that were committed since the last call."""
-        if self._checkpoints.now is None:
+        if self._now is None:
             self._begin_epoch()
             return
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
@@ -275,7 +286,9 @@ class SQLiteSystem:
         connection, schema = self._connection, self._info.epoch.schema
         shadows = _shadow_rows(connection, schema)
         add(shadows, self._shadows, -1)
-        self._checkpoints.record(self._new_entries(schema), read_numbers(connection, schema), shadows)
+        numbers = read_numbers(connection, schema)
+        delta, self._now = recorded(self._info, self._new_entries(schema), numbers, shadows)
+        add(self._tree.pending, delta)
         add(self._shadows, shadows)
         (self._version,) = connection.execute("PRAGMA data_version").fetchone()
 
@@ -300,9 +313,10 @@ class SQLiteSystem:
         """Install the journal for the current schema, and copy the file."""
         info = None
         while info is None:  # the schema may change again between the two
-            schema, version = self._install(takes_over or self._checkpoints.now is None)
+            schema, version = self._install(takes_over or self._now is None)
             info = self._copy(schema, version)
-        self._checkpoints.begin_epoch(info)
+        self._tree.new_root(info)
+        info.epoch.root, self._now = self._tree.here, info
 
     def _install(self, takes_over: bool) -> tuple[WatchedSchema, int]:
         with self._writing():
@@ -317,7 +331,7 @@ class SQLiteSystem:
                 )
             uninstall(self._connection)
             # A watched table may be missing in a later epoch. That is a state, not an invalid option.
-            complete = self._checkpoints.now is None
+            complete = self._now is None
             schema = read_schema(self._connection, self._choice, complete=complete)
             install(self._connection, schema, self._owner, self._is_midway)
             return schema, self._schema_version()
@@ -342,7 +356,7 @@ class SQLiteSystem:
         self._overwrite(epoch.copy)
         assert epoch.root is not None
         epoch.version = self._schema_version()
-        self._checkpoints.move(epoch.root)
+        self._move(epoch.root)
         self._seq, self._shadows = epoch.seq, dict(epoch.shadows)
         self._write_midway()
 
@@ -374,7 +388,7 @@ class SQLiteSystem:
             if self._schema_version() != epoch.version:
                 return False
             self._read_journal()
-            path = self._checkpoints.path_to(node)
+            path = self._tree.path_to(node)
             version = apply(connection, epoch.schema, path, quiet=self._is_quiet) or epoch.version
             if self._info.numbers != node.info.numbers or path:
                 write_numbers(connection, epoch.schema, node.info.numbers)
@@ -385,8 +399,13 @@ class SQLiteSystem:
         epoch.version, self._seq = version, 0
         tables = epoch.schema.tables
         add(self._shadows, {item: count for item, count in path.items() if tables[item[0]].shadow})
-        self._checkpoints.move(node)
+        self._move(node)
         return True
+
+    def _move(self, node: StateNode) -> None:
+        """Note that a state was restored."""
+        self._tree.move(node)
+        self._now = node.info
 
     # ---------------------------------------------------------------- the connection
 
