@@ -26,6 +26,7 @@ from secrets import token_hex
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.classes import forget_replaced_classes
 from tests.connections import stores_left_open
 from tests.posix import needs_posix
 from tests.stores.servers import PostgresServer
@@ -66,6 +67,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of garbage collections: a full one takes a quarter of a second else."""
+    forget_replaced_classes()
     gc.collect()
     gc.freeze()
 
@@ -104,6 +106,7 @@ def open_postgres(server: PostgresServer) -> Iterator[Callable[[], object]]:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Fail a test that leaves a PostgreSQL store open: Python blames whichever test is running when it is collected."""
     result = yield
+    forget_replaced_classes()
     left = stores_left_open()
     assert not left, f"{item.nodeid} leaves stores open: {left}"
     return result

@@ -22,7 +22,7 @@ from clew.graph import Command, Graph, Send
 from clew.runtime import Engine, RunResult
 from clew.state import GraphState
 from clew.testing import VirtualClock, random_order, run_in_order
-from tests.reference.generate import ORDINARY, Knobs, items_of, random_graph, schema_of, to_clew
+from tests.reference.generate import ORDINARY, Knobs, assembled, items_of, random_graph, to_clew
 from tests.reference.interpreter import Change, Outcome, interpret
 from tests.reference.model import END, MGraph, MNode, act, answer, fails, sends_of
 
@@ -214,9 +214,7 @@ def without_context(case: Case, after: int = 0) -> Graph | None:
         names = [param.name for param in params]
         func = _counting(model, part, places[part.name], names, case.expected.visits[part.name])
         built.append(replace(node, func=func, params=params))
-    options: dict[str, Any] = {"edges": list(model.edges), "entry": list(model.entry) or None}
-    graph = quietly(lambda: Graph(built, state=schema_of(model), **options))
-    return graph.bind(**dict(model.bound)) if model.bound else graph
+    return quietly(lambda: assembled(model, built))
 
 
 def _counting(

@@ -14,7 +14,7 @@ from typing import Any
 from clew.errors import GraphError
 from clew.graph import Graph, Node, RetryPolicy
 from tests.engine.graphs import Case, cases, quietly
-from tests.reference.generate import Knobs, random_graph, schema_of, to_clew
+from tests.reference.generate import Knobs, assembled, random_graph, to_clew
 from tests.reference.model import MGraph, MNode, number
 
 SMALL = Knobs(least=2, most=5, failures=0.08, interrupts=0.08, asks=0.06, sends=0.5, reduced=0.5)
@@ -39,9 +39,7 @@ def nest(rng: Random, model: MGraph, graph: Graph, share: float, depth: int) -> 
         nodes.append(node)
     if all(node.subgraph is None for node in nodes):
         return graph
-    options: dict[str, Any] = {"edges": list(model.edges), "entry": list(model.entry) or None}
-    made = quietly(lambda: Graph(nodes, state=schema_of(model), **options))
-    return made.bind(**dict(model.bound)) if model.bound else made
+    return quietly(lambda: assembled(model, nodes))
 
 
 def is_replaceable(part: MNode) -> bool:

@@ -265,7 +265,7 @@ def _choice(rng: Random, knobs: Knobs, node: MNode, nodes: list[MNode], reducers
 def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] | None = None) -> Any:
     """The graph built with clew's public names. Raises ``clew.graph.GraphError`` where clew refuses it."""
     from clew.graph import END as CLEW_END
-    from clew.graph import Graph, RetryPolicy, all_of, interrupt, node, route
+    from clew.graph import RetryPolicy, all_of, interrupt, node, route
 
     def real(targets: tuple[str, ...]) -> list[Any]:
         return [CLEW_END if target == END else target for target in targets]
@@ -293,9 +293,21 @@ def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] | None = None) -> 
             else:
                 options["output"] = part.outputs[0] if len(part.outputs) == 1 else part.outputs
             built.append(node(**options)(function))
-    made = Graph(
-        built, state=schema_of(graph, reducer), edges=list(graph.edges), entry=list(graph.entry) or None
-    )
+    return assembled(graph, built, reducer)
+
+
+def assembled(graph: MGraph, nodes: list[Any], reducer: Callable[[Any, Any], Any] | None = None) -> Any:
+    """A real graph of these nodes, with everything else that the data says.
+
+    Its schema is forgotten by the registry. All of them have one name, and while a class with several definitions is
+    registered, whatever is read from memory is searched for instances of the older ones.
+    """
+    from clew.graph import Graph
+    from clew.state import registry
+
+    schema = schema_of(graph, reducer)
+    made = Graph(nodes, state=schema, edges=list(graph.edges), entry=list(graph.entry) or None)
+    registry._by_class.pop(schema, None)
     return made.bind(**dict(graph.bound)) if graph.bound else made
 
 

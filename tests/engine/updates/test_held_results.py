@@ -18,7 +18,7 @@ from clew.stores import Store
 from clew.testing import Stepper, VirtualClock, random_order
 from tests.engine.graphs import MAX_STEPS, RUN, Case, Skipped, cases, play, quietly
 from tests.engine.test_against_reference import DENSE, TROUBLED, WIDE, WINDING, check
-from tests.reference.generate import Knobs, schema_of
+from tests.reference.generate import Knobs, assembled
 from tests.store_fixtures import local_store
 
 LIVE = SideEffectPolicy(requires_idempotency=True)
@@ -206,9 +206,7 @@ def live(case: Case) -> tuple[Graph, set[str]]:
             part = replace(part, side_effects=LIVE)
             chosen.add(part.name)
         built.append(part)
-    options: dict[str, Any] = {"edges": list(model.edges), "entry": list(model.entry) or None}
-    graph = quietly(lambda: Graph(built, state=schema_of(model), **options))
-    return (graph.bind(**dict(model.bound)) if model.bound else graph), chosen
+    return quietly(lambda: assembled(model, built)), chosen
 
 
 @pytest.mark.parametrize(
