@@ -7,7 +7,7 @@ of them. The database is ``--store``, or ``CLEW_STORE``, or the store of the `De
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +17,11 @@ from clew.cli.output import CommandError
 from clew.error_text import line_of, notes_of
 from clew.errors import (
     ClewError,
-    DefinitionError,
     InvalidExpressionError,
     MissingValueError,
     SchemaPatternError,
 )
-from clew.graph.names import nearest
-from clew.runtime.loader import _module as load_module
+from clew.runtime.loader import load_target
 
 if TYPE_CHECKING:
     from clew import DependencyGraph
@@ -120,53 +118,16 @@ def _checked(where: str, create: bool) -> str:
 
 
 def _found(target: str) -> DependencyGraph | list[NodeSchema]:
-    name, _, path = target.partition(":")
-    if not name or name.endswith(".py") or "/" in name:
-        raise CommandError(
-            f"{target!r} does not name a graph",
-            "give MODULE:GRAPH, such as events:graph for `graph` in events.py",
-        )
-    module = load_module(name)
-    if not path:
-        path = _only(name, vars(module))
-    found: Any = module
-    for part in path.split("."):
-        if not hasattr(found, part):
-            known = [key for key, value in vars(module).items() if _is_one(value)]
-            raise CommandError(f"module {name!r} has no {path!r}", nearest(path, known))
-        found = getattr(found, part)
-    if callable(found) and not isinstance(found, type):
-        found = _made(target, found)
-    if not _is_one(found):
-        raise CommandError(
-            f"{target} is {type(found).__name__}, not a dependency graph",
-            "name a clew.DependencyGraph, a list of schemas, or a function that returns one",
-        )
-    return list(found) if isinstance(found, Sequence) else found
+    from clew.incremental import DependencyGraph
+
+    kinds: tuple[type[Any], ...] = (DependencyGraph, list, tuple)
+    found: Any = load_target(target, kinds, "graph", "events", is_one=_is_one)
+    return list(found) if isinstance(found, tuple) else found
 
 
 def _is_one(value: Any) -> bool:
     from clew.incremental import DependencyGraph, NodeSchema
 
     return isinstance(value, DependencyGraph) or (
-        isinstance(value, Sequence) and bool(value) and all(isinstance(one, NodeSchema) for one in value)
+        bool(value) and all(isinstance(one, NodeSchema) for one in value)
     )
-
-
-def _only(name: str, values: dict[str, Any]) -> str:
-    found = [key for key, value in values.items() if _is_one(value)]
-    if len(found) != 1:
-        names = ", ".join(f"{name}:{key}" for key in found) or "none"
-        raise CommandError(f"{name!r} does not contain exactly one dependency graph", f"name one of: {names}")
-    return found[0]
-
-
-def _made(target: str, make: Any) -> Any:
-    try:
-        return make()
-    except ClewError:
-        raise
-    except Exception as error:
-        raise DefinitionError(
-            f"{target}() raised {type(error).__name__}: {error}; it must return a graph when called without arguments"
-        ) from error

@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -40,26 +41,38 @@ def _only(known: list[str], module: str, what: str) -> str:
     return known[0]
 
 
-def load_target(import_string: str, kind: type[T] | tuple[type[T], ...], what: str, example: str) -> T:
+def load_target(
+    import_string: str,
+    kind: type[T] | tuple[type[T], ...],
+    what: str,
+    example: str,
+    *,
+    is_one: Callable[[Any], bool] | None = None,
+) -> T:
     """Return the object of type `kind` that ``MODULE:NAME`` names, or that a function of that name returns.
 
-    `what` and `example` are used in messages: a word for the object, and a sample module name.
+    `what` and `example` are used in messages: a word for the object, and a sample module name. `is_one` says more about
+    the object than its type.
     """
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, kind) and (is_one is None or is_one(value))
+
     name, _, path = import_string.partition(":")
     if not name or name.endswith(".py") or "/" in name:
         raise DefinitionError(
             f"{import_string!r} does not name {_article(what)}; give MODULE:{what.upper()}, such as {example}:{what} "
             f"for `{what}` in {example}.py"
         )
-    module = _module(name)
-    known = [key for key, value in vars(module).items() if isinstance(value, kind)]
+    module = load_module(name)
+    known = [key for key, value in vars(module).items() if fits(value)]
     path, arguments = _parse_call(import_string, path or _only(known, name, what))
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
             raise DefinitionError(f"module {name!r} has no {path!r}; {nearest(path, known)}")
         found = getattr(found, part)
-    if arguments is not None and (isinstance(found, kind) or not callable(found)):
+    if arguments is not None and (fits(found) or not callable(found)):
         raise DefinitionError(
             f"{import_string}: {path!r} is not a function and takes no arguments; remove the parentheses"
         )
@@ -67,13 +80,14 @@ def load_target(import_string: str, kind: type[T] | tuple[type[T], ...], what: s
         raise DefinitionError(
             f"{import_string} is a node, not {_article(what)}; put it into a clew.Graph and name the graph"
         )
-    if not isinstance(found, kind) and callable(found) and not isinstance(found, type):
+    if not fits(found) and callable(found) and not isinstance(found, type):
         found = _call(import_string, found, what, arguments)
-    if not isinstance(found, kind):
+    if not fits(found):
         raise DefinitionError(
             f"{import_string} must be {_article(what)}, got {type(found).__name__}; name a {_path(kind)}"
         )
-    return found
+    result: T = found
+    return result
 
 
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -127,7 +141,8 @@ def _path(kind: Any) -> str:
     )
 
 
-def _module(name: str) -> ModuleType:
+def load_module(name: str) -> ModuleType:
+    """Import a module of the working directory or of the path; raise DefinitionError if that fails."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

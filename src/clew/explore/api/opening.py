@@ -5,9 +5,7 @@ A database or a service on another machine is refused unless that is allowed: an
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from clew.errors import DefinitionError, RefusedServiceError, SystemSetupError
 from clew.explore.api.openapi.document import load_document, read_document
 from clew.explore.api.transports.messages import HttpRequest, Transport
 from clew.explore.api.transports.network_guard import is_local
+from clew.runtime.loader import load_module
 
 ROWS_SHOWN = 1000  # of a table, row by row: generated values can be renamed only in rows
 DOCUMENTS = (
@@ -128,23 +127,12 @@ def load_app(app: Any) -> Any:
     module, found, name = app.partition(":")
     if not found:
         raise DefinitionError(f"app: expected MODULE:APP, got {app!r}")
-    if "" not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        loaded = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise
-        raise DefinitionError(
-            f"app: module {module!r} does not exist; change to its directory, or set PYTHONPATH"
-        ) from None
-    target = loaded
+    target: Any = load_module(module)
     for part in name.removesuffix("()").split("."):
         if not hasattr(target, part):
             raise DefinitionError(f"app: module {module!r} has no {part!r}")
         target = getattr(target, part)
-    made: Any = target
-    return made() if name.endswith("()") else made
+    return target() if name.endswith("()") else target
 
 
 def find_document(openapi: Any, app: Any, transport: Transport) -> Mapping[str, Any]:
