@@ -113,7 +113,7 @@ class _Bench:
         import psycopg
 
         self._system, self._numbers = system, count(1)
-        system.checkpoint("start")  # before the application connects: it makes a clone
+        system.checkpoint("start")
         started = time.perf_counter()
         system.observe()
         self.first = (time.perf_counter() - started) * 1e3

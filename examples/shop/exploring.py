@@ -66,7 +66,7 @@ def agent(url: str, dsn: str, redis_url: str, **options: Any) -> Agent:
     """Return an agent for a shop at a URL, with an empty database and cache."""
     world = World(
         api=httpx.Client(base_url=url, trust_env=False),
-        systems={"db": PostgresSystem(dsn, clones="never"), "cache": RedisSystem(redis_url)},
+        systems={"db": PostgresSystem(dsn), "cache": RedisSystem(redis_url)},
         context={"orders": []},
     )
     return Agent(world, ACTIONS, INVARIANTS, **options)

@@ -169,31 +169,7 @@ def postgres(place: str) -> tuple[Any, Any]:
     import psycopg
 
     table = Table(psycopg.connect(place, autocommit=True), "%s")
-    return PostgresSystem(place, ignore={"rows": ["touched"]}, clones="never"), table
-
-
-class Reconnecting:
-    """A connection that reconnects between transactions."""
-
-    def __init__(self, place: str) -> None:
-        self._place, self._connection, self._inside = place, None, False
-
-    def execute(self, sql: str, values: Any) -> Any:
-        import psycopg
-
-        if not self._inside:
-            try:
-                self._connection.execute("SELECT 1")
-            except (AttributeError, psycopg.OperationalError):
-                self._connection = psycopg.connect(self._place, autocommit=True)
-        self._inside = sql == "BEGIN" or (self._inside and sql not in ("COMMIT", "ROLLBACK"))
-        return self._connection.execute(sql, values)
-
-
-def cloned(place: str) -> tuple[Any, Any]:
-    return PostgresSystem(place, ignore={"rows": ["touched"]}, clones="always"), Table(
-        Reconnecting(place), "%s"
-    )
+    return PostgresSystem(place, ignore={"rows": ["touched"]}), table
 
 
 def redis(place: str) -> tuple[Any, Any]:
@@ -215,7 +191,6 @@ def memory(place: str) -> tuple[Any, Any]:
 KINDS: dict[str, Callable[[str], tuple[Any, Any]]] = {
     "sqlite": sqlite,
     "postgres": postgres,
-    "cloned": cloned,
     "redis": redis,
     "files": files,
     "memory": memory,

@@ -52,7 +52,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], tupl
                 connection.executescript(f"PRAGMA journal_mode = WAL; {SQL}")
             connection.close()
             return str(place), lambda: _sqlite_truth(place)
-        if kind in ("postgres", "cloned"):
+        if kind == "postgres":
             database = request.getfixturevalue("database")
             database.run(
                 "CREATE TABLE rows (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value int, flag int, "
@@ -211,11 +211,10 @@ def test_the_store_may_be_postgresql(
     campaign.check(store)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("cloned", marks=pytest.mark.slow)])
 def test_killed_while_the_schema_is_changed_and_restored(
-    kind: str, fork_server: ForkServer, made: Any, tmp_path: Path
+    fork_server: ForkServer, made: Any, tmp_path: Path
 ) -> None:
-    campaign = Campaign(fork_server, [kind], made, tmp_path, migrates=True)
+    campaign = Campaign(fork_server, ["sqlite"], made, tmp_path, migrates=True)
     campaign.kill(3, random.Random(3))
     store, draw = campaign.new_store(), random.Random(4)
     for _ in range(2):

@@ -32,7 +32,7 @@ Agent(world, [Action("add", add), die], store=store or None).explore()
 
 def opened(kind: str, place: str) -> Any:
     if kind == "postgres":
-        return PostgresSystem(place, clones="never")
+        return PostgresSystem(place)
     return {"sqlite": SQLiteSystem, "redis": RedisSystem, "folder": FileSystem}[kind](place)
 
 

@@ -44,8 +44,7 @@ class Database:
             return cursor.fetchall() if cursor.description is not None else []
 
     def system(self, **options: Any) -> PostgresSystem:
-        """A system that makes no clones unless asked to: most tests do not change the schema."""
-        system = PostgresSystem(self.dsn, **{"clones": "never", **options})
+        system = PostgresSystem(self.dsn, **options)
         self.open.append(system)
         return system
 

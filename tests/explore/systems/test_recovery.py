@@ -19,7 +19,7 @@ import msgspec
 import pytest
 import redis
 
-from clew.errors import CheckpointError, ExplorationWarning, RollbackError, SystemSetupError
+from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.systems import FileSystem, PostgresSystem, RedisSystem, SQLiteSystem
 from tests.explore.systems.postgres_databases import Database
 from tests.explore.systems.servers import RedisServer
@@ -150,33 +150,7 @@ def test_a_row_that_comes_while_it_is_kept_is_told(database: Database) -> None:
     assert database.run("SELECT FROM t") == []
 
 
-@pytest.mark.parametrize("gone", [[], ["DROP TABLE t"]], ids=["altered", "dropped"])
-def test_a_changed_schema_comes_back_by_the_clone_that_outlived_its_process(
-    database: Database, gone: list[str]
-) -> None:
-    database.run("CREATE TABLE t (id serial, v int)", "INSERT INTO t (v) VALUES (1)")
-    database.run(f"ALTER DATABASE {database.name} SET work_mem = '7MB'")
-    before = database.truth()
-    first = database.system(clones="always", tables=["t"])
-    pieces = kept(first)
-    database.run(
-        "ALTER TABLE t ADD w int DEFAULT 5", "CREATE TABLE u (v int)", "INSERT INTO t (v) VALUES (2)"
-    )
-    database.run(*gone)
-    killed(first)
-    second = database.system(tables=["t"])
-    second.restore_baseline(pieces)
-    assert database.truth() == before
-    assert database.run("SHOW work_mem") == [("7MB",)]
-    token = second.checkpoint("initial")
-    database.run("INSERT INTO t (v) VALUES (3)")
-    second.rollback(token)
-    assert database.truth() == before
-    second.release_baseline()
-    assert database.run("SELECT FROM pg_database WHERE datname ~ '^clew_'") == []
-
-
-def test_additions_to_the_schema_are_dropped_without_a_clone(database: Database) -> None:
+def test_additions_to_the_schema_are_dropped(database: Database) -> None:
     database.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)")
     before, first = database.truth(), database.system()
     pieces = kept(first)
@@ -191,13 +165,13 @@ def test_additions_to_the_schema_are_dropped_without_a_clone(database: Database)
     assert database.truth() == before
 
 
-def test_an_altered_schema_without_a_clone_is_refused(database: Database) -> None:
+def test_an_altered_schema_is_refused(database: Database) -> None:
     database.run("CREATE TABLE t (v int)")
     first = database.system()
     pieces = kept(first)
     database.run("ALTER TABLE t ALTER v TYPE text")
     killed(first)
-    with pytest.raises(RollbackError, match='clones="always"'):
+    with pytest.raises(RollbackError, match="altered or removed something"):
         database.system().restore_baseline(pieces)
 
 
@@ -218,55 +192,6 @@ def test_definitions_that_were_made_again_as_they_were_are_the_same(database: Da
     killed(first)
     database.system().restore_baseline(pieces)
     assert database.run("SELECT v FROM t") == [(-1,)]
-
-
-def test_an_exploration_that_was_aborted_leaves_the_clone_to_the_next(database: Database) -> None:
-    database.run("CREATE TABLE t (v int)")
-    before = database.truth()
-    with database.system(clones="always") as first:
-        first.observe()
-        token = first.checkpoint("initial")
-        pieces = list(first.save_baseline(token))
-        database.run("ALTER TABLE t ADD w int")
-        with pytest.warns(ExplorationWarning, match="the schema has changed"):
-            first.observe()
-        first.release(token)
-    second = database.system()
-    second.restore_baseline(pieces)
-    assert database.truth() == before
-    second.release_baseline()
-
-
-def test_somebody_else_drops_the_clone_and_says_so(database: Database) -> None:
-    database.run("CREATE TABLE t (v int)")
-    first = database.system(clones="always")
-    kept(first)
-    killed(first)
-    held = "SELECT count(*) FROM pg_database WHERE datname ~ '^clew_.*_held_'"
-    assert database.run(held) == [(1,)]
-    second = database.system(tables=["t"])
-    with pytest.warns(ExplorationWarning, match="that a killed exploration had kept"):
-        second.checkpoint("initial")
-    assert database.run(held) == [(0,)]
-
-
-def test_somebody_else_who_names_a_table_that_is_gone_is_told(database: Database) -> None:
-    database.run("CREATE TABLE t (v int)")
-    first = database.system(clones="always")
-    kept(first)
-    database.run("DROP TABLE t")
-    killed(first)
-    system = database.system(tables=["t"])
-    with pytest.raises(SystemSetupError, match="table 't' does not exist"):
-        system.checkpoint("initial")
-
-
-def test_one_that_ends_leaves_no_clone(database: Database) -> None:
-    database.run("CREATE TABLE t (v int)")
-    with database.system(clones="always") as system:
-        kept(system)
-        system.release_baseline()
-    assert database.run("SELECT FROM pg_database WHERE datname ~ '^clew_'") == []
 
 
 # -- SQLite -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from clew.explore.systems.version_tokens import VersionTokens
@@ -83,10 +83,6 @@ class DeltaTree(Generic[Item, Info]):
 
     def __getitem__(self, token: int) -> DeltaNode[Item, Info]:
         return self._tokens[token]
-
-    def marked(self) -> Iterable[DeltaNode[Item, Info]]:
-        """Return the states that have tokens."""
-        return self._tokens.versions()
 
     def release(self, token: int) -> None:
         """Discard a token, and the states that are no longer needed."""

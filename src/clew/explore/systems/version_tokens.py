@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from clew.errors import UnknownCheckpointError
@@ -43,10 +42,6 @@ class VersionTokens(Generic[Version]):
             return token in self._versions
         except TypeError:  # not hashable
             return False
-
-    def versions(self) -> Iterable[Version]:
-        """Return the versions of all tokens."""
-        return self._versions.values()
 
     def drop(self, token: int) -> None:
         """Discard a token; an unknown one is not an error."""

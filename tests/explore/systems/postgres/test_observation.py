@@ -173,9 +173,7 @@ def test_the_servers_digest_of_a_table_is_the_clients(database: Database, rows: 
     )
     digests = set()
     for shown in (0, 10_000):
-        with PostgresSystem(
-            database.dsn, clones="never", rows_shown=shown, ignore={"t": ["skipped"]}
-        ) as system:
+        with PostgresSystem(database.dsn, rows_shown=shown, ignore={"t": ["skipped"]}) as system:
             digests.add(system.observe().digest)
     assert len(digests) == 1
 
@@ -235,7 +233,6 @@ def test_materialised_views_are_seen(database: Database) -> None:
         ({"ignore": ["state"]}, "expected table.column"),
         ({"ignore": {"orders": "state"}}, "expected a list of columns"),
         ({"mode": "snapshots"}, "mode: expected"),
-        ({"clones": "sometimes"}, "clones: expected"),
         ({"schema": ""}, "schema"),
         ({"schema": "pg_mine"}, "schema"),
         ({"schema": "x" * 60}, "schema"),

@@ -89,7 +89,7 @@ def test_closing_while_the_application_holds_a_table(database: Database) -> None
     with pytest.warns(ExplorationWarning, match="cannot remove the journal: a table stayed locked"):
         system.close()
     application.commit()
-    with PostgresSystem(database.dsn, clones="never"):  # the next one replaces it
+    with PostgresSystem(database.dsn):  # the next one replaces it
         pass
     assert database.run(LEFT) == [(0,)]
 
@@ -111,7 +111,7 @@ def test_a_schema_of_somebody_elses_is_left_alone(database: Database) -> None:
     database.run("CREATE SCHEMA clew_explore", "CREATE TABLE clew_explore.mine (v int)")
     with pytest.raises(SystemSetupError, match="'clew_explore' already exists"):
         PostgresSystem(database.dsn)
-    with PostgresSystem(database.dsn, schema='other "one" 🧶', clones="never") as system:
+    with PostgresSystem(database.dsn, schema='other "one" 🧶') as system:
         token = system.checkpoint("x")
         database.run("INSERT INTO clew_explore.mine VALUES (1)")
         system.rollback(token)
@@ -132,7 +132,7 @@ def test_a_database_that_is_not_there(database: Database) -> None:
 def test_a_url_is_an_address_too(database: Database) -> None:
     parts = psycopg.conninfo.conninfo_to_dict(database.dsn)
     url = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
-    with PostgresSystem(url, clones="never") as system:
+    with PostgresSystem(url) as system:
         assert system.observe().data == {}
 
 
@@ -146,7 +146,7 @@ def test_an_owner_without_the_grant_is_told_the_line_to_run(database: Database, 
     line = next(line.strip() for line in str(refused.value).splitlines() if "GRANT" in line)
     assert line == f'GRANT SET ON PARAMETER session_replication_role TO "{owner.name}";'
     database.run(line)
-    with PostgresSystem(owner.dsn, clones="never") as system:
+    with PostgresSystem(owner.dsn) as system:
         token = system.checkpoint("x")
         as_role(owner, "INSERT INTO t VALUES (1)")
         system.rollback(token)
@@ -166,11 +166,11 @@ def test_an_owner_with_the_grant_goes_on_after_a_kill(
         "INSERT INTO t (v) VALUES ('a'), ('b')",
     )
     before = database.truth()
-    with PostgresSystem(owner.dsn, clones="never") as first:
+    with PostgresSystem(owner.dsn) as first:
         first.observe()
         pieces = list(first.save_baseline(first.checkpoint("initial")))
         as_role(owner, "DELETE FROM t WHERE id = 1", "INSERT INTO t (v) VALUES ('c')")
-    with PostgresSystem(owner.dsn, clones="never") as second:
+    with PostgresSystem(owner.dsn) as second:
         second.restore_baseline(pieces)
         assert database.truth() == before
         token = second.checkpoint("initial")
@@ -209,7 +209,7 @@ def test_without_event_triggers_the_catalog_tells_of_changes(database: Database,
     as_role(
         owner, "CREATE TABLE t (id serial PRIMARY KEY, v int)", "CREATE MATERIALIZED VIEW m AS SELECT 1 AS n"
     )
-    with PostgresSystem(owner.dsn, clones="never") as system:
+    with PostgresSystem(owner.dsn) as system:
         system.checkpoint("start")
         for harmless in (
             "TRUNCATE t",
@@ -242,29 +242,13 @@ def test_without_event_triggers_the_catalog_tells_of_changes(database: Database,
         assert database.run("SELECT count(*) FROM t") == [(1,)]
 
 
-def test_an_owner_who_may_create_databases_gets_clones(database: Database, owner: Role) -> None:
-    allow(database, owner)
-    database.run(f"ALTER ROLE {owner.name} CREATEDB", f"ALTER DATABASE {database.name} OWNER TO {owner.name}")
-    as_role(owner, "CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)")
-    with PostgresSystem(owner.dsn) as system:
-        before = system.checkpoint("before")
-        as_role(owner, "ALTER TABLE t ADD COLUMN w int")
-        with pytest.warns(ExplorationWarning, match="the schema has changed"):
-            after = system.checkpoint("after")
-        system.rollback(before)
-        assert database.run("SELECT * FROM t") == [(1,)]
-        system.rollback(after)
-        assert database.run("SELECT * FROM t") == [(1, None)]
-    database.run(f"ALTER DATABASE {database.name} OWNER TO postgres")
-
-
 def test_tables_of_another_owner_are_named(database: Database, owner: Role) -> None:
     allow(database, owner)
     database.run("CREATE TABLE theirs (v int)", f"GRANT ALL ON theirs TO {owner.name}")
     as_role(owner, "CREATE TABLE mine (v int)")
     with pytest.raises(SystemSetupError, match=r'"public"\."theirs": only the owner'):
         PostgresSystem(owner.dsn)
-    with PostgresSystem(owner.dsn, tables=["mine"], clones="never") as system:
+    with PostgresSystem(owner.dsn, tables=["mine"]) as system:
         assert system.observe().data == {"mine": []}
 
 

@@ -4,7 +4,7 @@
 - Rows are found by the columns of an index without NULLs: the primary key, a unique index, or any other. Without such
   an index a row is found by its whole image, which reads the whole table.
 - Temporary and foreign tables belong to a session or another server, and are not watched. Materialized views are
-  observed, but only clones restore them, because they cannot have triggers.
+  observed, but not restored, because they cannot have triggers.
 - Table names are matched as in PostgreSQL: cut at 63 bytes, with or without a schema, plain or quoted.
 """
 

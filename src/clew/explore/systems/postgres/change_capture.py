@@ -83,6 +83,7 @@ class ChangeCapture:
         self._patience = patience
         self._drained = 0
         self.left_midway = False  # by an exploration that was killed
+        self.were_disabled = False  # the old triggers, when the last ones were created
         self.watched = WatchedObjects({}, (), {})
         self.fingerprint: tuple[Any, ...] | None = None  # None if event triggers report schema changes
         self.connect()
@@ -94,11 +95,6 @@ class ChangeCapture:
         except BaseException:
             self.link.close()
             raise
-
-    @property
-    def process(self) -> int:
-        """Return the server process of this session."""
-        return int(self.link.info.backend_pid)
 
     def install(self) -> None:
         """Create the journal. From then on, schema changes are noticed."""
@@ -119,6 +115,7 @@ class ChangeCapture:
             journal.lock(self.link, self.schema)
             noted = self.link.execute(journal.drain_sql(self.schema).encode(), prepare=False)
             last = _delta_of(noted.fetchall())
+            self.were_disabled = journal.were_disabled(self.link, self.schema)
             if alter is not None:
                 alter(last)
             watched = load_watched(self.link.cursor(), self.schema, choice, strict=strict)

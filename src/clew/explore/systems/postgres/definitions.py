@@ -101,6 +101,6 @@ def drop_added(link: Connection, schema: str, before: Definitions) -> None:
 def _impossible(differing: Iterable[str]) -> str:
     names = sorted(each.split(" ", 1)[1][:80] for each in differing)
     return (
-        "a schema change cannot be undone without a clone, because it altered or removed: "
-        f'{"; ".join(names[:3])}; make the first checkpoint before the application connects, or use clones="always"'
+        "a schema change cannot be undone, because it altered or removed something: "
+        f'{"; ".join(names[:3])}; in a transaction it can be: mode="savepoint"'
     )

@@ -1,15 +1,11 @@
-"""Checkpoint and restore a PostgreSQL database by row deltas, with clones for schema changes.
+"""Checkpoint and restore a PostgreSQL database by row deltas.
 
 The states between two schema changes are one tree, a schema epoch. Within an epoch, a restore costs the rows that
-changed along the path. Between epochs it costs a copy of the database: the clone of the epoch, then deltas.
+changed along the path.
 
-- A clone is made at the first checkpoint of an epoch. Making and using one ends the application's connections, with a
-  warning. With `clones="auto"`, the first checkpoint of all makes one only if no other client is connected. Otherwise
-  an application keeps its connections, and a warning says so. (`clones="always"` makes one in any case, `"never"`
-  makes none.)
-- Without a clone, a schema change is undone if it only added definitions: the rows of its epoch are moved back to its
-  beginning, what was added is dropped, and the epoch before it continues where it was left (`definitions`). The states
-  of the undone epoch are then lost.
+- A schema change is undone if it only added definitions: the rows of its epoch are moved back to its beginning, what
+  was added is dropped, and the epoch before it continues where it was left (`definitions`). The states of the undone
+  epoch are then lost. Checkpoints before any other schema change are no longer valid.
 - A broken connection ends all checkpoints, because the content of the journal is unknown.
 """
 
@@ -17,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +33,9 @@ from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.postgres import epochs, recovery
 from clew.explore.systems.postgres import triggers as journal
-from clew.explore.systems.postgres.change_capture import BlockedError, CapturedChanges
-from clew.explore.systems.postgres.clones import open_session
-from clew.explore.systems.postgres.connection import address, psycopg, said
-from clew.explore.systems.postgres.definitions import Definitions, read_definitions
+from clew.explore.systems.postgres.change_capture import BlockedError, CapturedChanges, ChangeCapture
+from clew.explore.systems.postgres.connection import address, psycopg
+from clew.explore.systems.postgres.definitions import read_definitions
 from clew.explore.systems.postgres.diagnostics import Diagnostics
 from clew.explore.systems.postgres.epochs import PostgresEpoch, PostgresStateInfo, State
 from clew.explore.systems.postgres.observation import ObservedTables, identity
@@ -58,27 +53,22 @@ class Deltas(PostgresSystem):
 
     def _open(self, dsn: str) -> None:
         self._is_uninstalled = self._is_midway = False
-        self._has_first_clone: bool | None = None  # of the first checkpoint; None before it
         self._tree: DeltaTree[tuple[int, str], PostgresStateInfo] = DeltaTree()
-        self._tree.new_root(PostgresStateInfo(None, {}))
         self._epoch: PostgresEpoch | None = None  # None before its first checkpoint
         self._observed: ObservedTables | None = None
-        self._held: str | None = None  # a clone that outlives this process
         self._unprocessed: Sequence[str] = ()  # schema changes after which triggers were not installed yet
-        self._session, self._clones = open_session(address(dsn), self._schema, self._lock_timeout)
+        self._session = ChangeCapture(address(dsn), self._schema, self._lock_timeout)
         self._diagnostics = Diagnostics(lambda: self._session.link.closed)
         try:
             with self._diagnostics.errors(SystemSetupError, "cannot install the journal"):
                 self._session.install()
-                # A killed exploration may have dropped a named table; its clone restores it.
-                self._session.watch(self._choice, strict=not self._clones.left)
+                self._session.watch(self._choice)
             self._diagnostics.note_sequence_caches(self._session.watched)
             self._diagnostics.warn()
         except BaseException:
             with suppress(psycopg.Error, ClewError, BlockedError):  # report the first error
                 self._session.remove()
             self._session.link.close()
-            self._clones.close()
             raise
 
     # --- the system
@@ -103,16 +93,11 @@ class Deltas(PostgresSystem):
     @uninterrupted
     def checkpoint(self, name: str) -> int:
         with self._lock, self._diagnostics.errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
-            if self._clones.left:
-                self._drop_abandoned_clones()
             captured = self._read_changes()
             if self._epoch is None:
-                self._begin_epoch(captured)
+                self._start_epoch(None, captured.sequences)
             elif self._tree.pending or captured.sequences != self._tree.here.info.sequences:
                 self._tree.step(PostgresStateInfo(self._epoch, captured.sequences))
-            assert self._epoch is not None
-            self._has_first_clone = bool(self._has_first_clone)
-            self._epoch.tokens += 1
             self._diagnostics.warn()
             return self._tree.mark()
 
@@ -129,8 +114,8 @@ class Deltas(PostgresSystem):
             if token not in self._tree or self._diagnostics.ended is not None:
                 return False
             epoch = self._tree[token].info.epoch
-            if epoch is None or epoch is self._epoch or epoch.clone is not None:
-                return epoch is not None
+            if epoch is self._epoch:
+                return True
             with self._diagnostics.errors(ExplorationError, "cannot read the schema"):
                 return epochs.can_undo(self._session, self._epoch, epoch)
 
@@ -147,17 +132,8 @@ class Deltas(PostgresSystem):
 
     @uninterrupted
     def release(self, token: Any) -> None:
-        """Discard a token and, with the last token of an epoch, the epoch's clone."""
         with self._lock:
-            if token not in self._tree:
-                return
-            epoch = self._tree[token].info.epoch
             self._tree.release(token)
-            if epoch is not None:
-                epoch.tokens -= 1
-            if self._diagnostics.ended is None:
-                with self._diagnostics.errors(ExplorationError, "cannot drop a clone"):
-                    self._forget(epoch)
 
     def size(self, token: Any) -> int:
         """Return the number of bytes that a token holds in memory."""
@@ -180,14 +156,11 @@ class Deltas(PostgresSystem):
                         "the database has changed since the checkpoint; make a new checkpoint"
                     )
                 places = [spill.put(piece) for piece in recovery.rows(cursor, session.watched)]
-            epoch = state.info.epoch
-            if epoch is not None and epoch.clone is not None:
-                epoch.clone = self._held = self._clones.hold(epoch.clone)
-            header = recovery.header_of(session, captured.sequences, self._held)
+            header = recovery.header_of(session, captured.sequences)
         return chain([msgspec.json.encode(header)], map(spill.get, places))
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Restore the saved rows and sequences, and the schema if a clone of it exists.
+        """Restore the saved rows and sequences, and drop definitions that were added since.
 
         Return False, and do nothing, if the pieces belong to another database.
         """
@@ -197,47 +170,12 @@ class Deltas(PostgresSystem):
             if header.place != recovery.place(self._session.link):
                 return False
             self._read_changes()
-            if header.clone in self._clones.left:
-                self._held = header.clone
-                self._clones.left -= {header.clone}
             if read_definitions(self._session.link, self._schema).keys() != header.definitions.keys():
-                self._restore_schema(header.definitions)
+                epochs.drop_changes(self._session, self._choice, header.definitions)
+                self._leave_epoch(CapturedChanges(changes=["additions were dropped"]))
             self._record(CapturedChanges(delta=recovery.restore_rows(self._session, header, remaining)))
         self._diagnostics.warn()
         return True
-
-    def _restore_schema(self, definitions: Definitions) -> None:
-        """Restore the schema from the clone of a killed process, or by dropping what was added."""
-        if self._held is None:
-            epochs.drop_changes(self._session, self._choice, definitions)
-            self._leave_epoch(CapturedChanges(changes=["additions were dropped"]))
-            return
-        with self._alone("restoring a clone"):
-            self._session.link.close()
-            self._clones.replace_with(self._held)
-        self._session.install()
-        self._leave_epoch(CapturedChanges(changes=["a clone was restored"]))
-
-    def _drop_abandoned_clones(self) -> None:
-        """Drop the clones of a killed exploration, because a new one begins."""
-        left, self._clones.left = self._clones.left, frozenset()
-        for clone in left:
-            self._clones.drop(clone)
-        self._session.watch(self._choice)
-        self._diagnostics.note(
-            "dropped a clone of this database that a killed exploration had kept to undo schema changes"
-        )
-
-    def release_baseline(self) -> None:
-        """Drop the recovery data: no other process needs to restore the database."""
-        held, self._held = self._held, None
-        if held is None:
-            return
-        with self._lock, self._diagnostics.errors(ExplorationError, "cannot release a clone"):
-            if self._epoch is not None and self._epoch.clone == held:
-                self._epoch.clone = self._clones.let_go(held)
-            else:
-                self._clones.drop(held)
 
     def close(self) -> None:
         """Uninstall and disconnect. If the journal cannot be removed now, the next system replaces it."""
@@ -253,11 +191,9 @@ class Deltas(PostgresSystem):
             finally:
                 self._diagnostics.ended, self._is_uninstalled = was_ended or "the system is closed", True
                 self._session.link.close()
-                self._clones.close()
 
     def _uninstall(self) -> None:
-        """Remove the triggers, the journal and the clones; use a new connection if the current one is lost."""
-        used = {state.info.epoch for state in self._tree.marked()} | {self._epoch}
+        """Remove the triggers and the journal; use a new connection if the current one is lost."""
         try:
             if self._session.link.closed:
                 self._session.connect()
@@ -269,9 +205,6 @@ class Deltas(PostgresSystem):
             self._session.remove()
         self._is_uninstalled = True
         self._tree, self._epoch = DeltaTree(), None
-        for epoch in used:
-            if epoch is not None and epoch.clone not in (None, self._held):
-                self._clones.drop(epoch.clone)
 
     # --- reading changes
 
@@ -332,7 +265,7 @@ class Deltas(PostgresSystem):
             captured = self._move(state)
             if not captured.changes:
                 return captured
-        self._return_to_epoch_of(state)
+        self._undo_until(state.info.epoch)
         return self._move(state)
 
     def _move(self, state: State) -> CapturedChanges:
@@ -353,86 +286,34 @@ class Deltas(PostgresSystem):
             self._tree.move(state)
         return captured
 
-    # --- epochs and clones
+    # --- epochs
 
-    def _begin_epoch(self, captured: CapturedChanges) -> None:
-        session, clone = self._session, None
-        if self._may_clone():
-            try:
-                clone, captured = self._clone()
-            except psycopg.Error as error:
-                if self._clones_when == "always" or session.link.closed:
-                    raise
-                self._diagnostics.note(
-                    f"cannot clone the database ({said(error)}); schema changes are permanent"
-                )
-                captured = self._read_changes()
-        self._start_epoch(PostgresEpoch(session.watched, session.fingerprint, clone), captured.sequences)
+    def _start_epoch(self, before: tuple[PostgresEpoch, int] | None, sequences: Sequences) -> None:
+        """Begin an epoch, given the one before it with the token of the state in which that was left."""
+        session = self._session
+        definitions = read_definitions(session.link, self._schema)
+        self._epoch = PostgresEpoch(session.watched, session.fingerprint, definitions, before)
+        self._tree.new_root(PostgresStateInfo(self._epoch, sequences))
+        self._epoch.first = self._tree.here
 
-    def _start_epoch(self, epoch: PostgresEpoch, sequences: Sequences) -> None:
-        if epoch.clone is None:
-            epoch.definitions = read_definitions(self._session.link, self._schema)
-        self._epoch = epoch
-        self._tree.new_root(PostgresStateInfo(epoch, sequences))
-        epoch.first = self._tree.here
-
-    def _may_clone(self) -> bool:
-        if self._clones_when == "never" or not self._clones.are_permitted():
-            return False
-        if self._clones_when == "always" or self._has_first_clone:
-            return True
-        if not self._clones.others(self._session.process):
-            self._has_first_clone = self._has_first_clone is None
-            return True
-        self._diagnostics.note(
-            "other clients are connected, so no clone was made, and of schema changes only additions can be undone; if "
-            'the application makes others, use clones="always", or make the first checkpoint before it connects',
-            once="no clone",
-        )
-        return False
-
-    def _clone(self) -> tuple[str, CapturedChanges]:
-        with self._alone("cloning the database"):
-            captured = self._session.drain()
-            if captured.changes:
-                raise CheckpointError("the schema changed while the database was cloned; try again")
-            self._record(captured)
-            self._session.link.close()
-            return self._clones.make(), captured
-
-    def _return_to_epoch_of(self, state: State) -> None:
-        epoch = state.info.epoch
-        if epoch is None or epoch.clone is None or epoch.first is None:
-            self._undo_until(epoch)
-            return
-        with self._alone("restoring a clone"):
-            self._session.link.close()
-            self._clones.replace_with(epoch.clone)
-        self._session.watched, self._session.fingerprint = epoch.watched, epoch.fingerprint
-        before, self._epoch = self._epoch, epoch
-        self._observed, self._unprocessed = None, ()
-        self._tree.move(epoch.first)
-        self._forget(before)
-        journal.mark_midway(self._session.link, self._schema, self._is_midway)
-
-    def _undo_until(self, epoch: PostgresEpoch | None) -> None:
-        """Undo schema changes without a clone, until an epoch is the current one."""
+    def _undo_until(self, epoch: PostgresEpoch) -> None:
+        """Undo schema changes until an epoch is the current one."""
         for _ in range(_TRIES):
             self._read_changes()
             now = self._epoch
-            if now is not None and now is epoch:
+            if now is epoch:
                 return
             if now is None or now.before is None or now.first is None:
-                raise RollbackError(epochs.NO_CLONE)
+                raise RollbackError(epochs.NOT_KNOWN)
             if not self._move(now.first).changes:
-                self._epoch = epochs.undo(self._session, self._choice, now)
-                self._observed = None
-                assert now.left is not None
-                self._tree.move(self._tree[now.left])
+                before, left = now.before
+                epochs.undo(self._session, self._choice, before)
+                self._epoch, self._observed = before, None
+                self._tree.move(self._tree[left])
         raise RollbackError(f"the schema changed {_TRIES} times during a restore; try again")
 
     def _leave_epoch(self, captured: CapturedChanges) -> None:
-        """End the epoch after a schema change. Without a clone, remember where it was left."""
+        """End the epoch after a schema change, and remember where it was left."""
         before, self._epoch = self._epoch, None
         self._unprocessed = changes = captured.changes or self._unprocessed
         self._observed = None
@@ -440,40 +321,12 @@ class Deltas(PostgresSystem):
         add(self._tree.pending, self._session.watch(self._choice, strict=False))
         self._unprocessed = ()
         self._diagnostics.note_sequence_caches(self._session.watched)
-        if before is not None and before.clone is None:
-            self._tree.step(PostgresStateInfo(before, self._tree.here.info.sequences))
-            left = self._tree.mark()
-            session = self._session
-            epoch = PostgresEpoch(session.watched, session.fingerprint, None, before=before, left=left)
-            self._start_epoch(epoch, session.read_sequences())
-        else:
-            self._tree.new_root(PostgresStateInfo(None, {}))
         if before is not None:
+            self._tree.step(PostgresStateInfo(before, self._tree.here.info.sequences))
+            is_known = journal.UNSEEN not in changes and not self._session.were_disabled
+            link = (before, self._tree.mark()) if is_known else None
+            self._start_epoch(link, self._session.read_sequences())
             self._diagnostics.note(
-                f"the schema has changed ({', '.join(sorted(set(changes)))}); restoring an earlier checkpoint "
-                f"{epochs.BY_CLONE if before.clone else epochs.BY_DROPPING}"
-            )
-            self._forget(before)
-
-    def _forget(self, epoch: PostgresEpoch | None) -> None:
-        """Drop the clone of an epoch that has no tokens."""
-        if epoch is not None and epoch.clone is not None and not epoch.tokens and epoch is not self._epoch:
-            if epoch.clone != self._held:
-                self._clones.drop(epoch.clone)
-            epoch.clone = None
-
-    @contextmanager
-    def _alone(self, doing: str) -> Iterator[None]:
-        """Disconnect all other clients for a while; afterwards the session has a new connection."""
-        ended = self._clones.others(self._session.process)
-        try:
-            self._clones.fence(self._session.process)
-            yield
-        finally:
-            self._clones.open()
-            if self._session.link.closed:
-                self._session.connect()
-        if ended:
-            self._diagnostics.note(
-                f"{doing} ended {ended} connection(s) of the application, which must connect again"
+                f"the schema has changed ({', '.join(sorted(set(changes)))}); restoring an earlier checkpoint is "
+                "possible only if something was added"
             )

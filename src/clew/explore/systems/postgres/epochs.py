@@ -1,7 +1,7 @@
-"""Schema epochs: the time between two schema changes, and the way back to one without a clone.
+"""Schema epochs: the time between two schema changes, and the way back to one.
 
-The states of an epoch are a tree of row deltas. Without a clone, the epoch after it knows the state in which it was
-left. If the schema change only added definitions, going back means to drop them.
+The states of an epoch are a tree of row deltas. The epoch after it knows the state in which it was left. If the schema
+change only added definitions, going back means to drop them.
 """
 
 from __future__ import annotations
@@ -17,33 +17,27 @@ from clew.explore.systems.postgres.definitions import Definitions, are_added_to,
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.table_choice import TableChoice
 
-NO_CLONE = (
-    "the schema has changed since that checkpoint, and no clone was made; make the first checkpoint before the "
-    'application connects, or use clones="always"'
-)
-BY_CLONE = "takes a copy of the whole database"
-BY_DROPPING = "is possible only if something was added, because no clone was made"
+NOT_KNOWN = "the schema has changed since that checkpoint in a way that cannot be undone"
 
 
 @dataclass(eq=False)
 class PostgresEpoch:
-    """The time between two schema changes: the watched objects, and the clone of its first state."""
+    """The time between two schema changes: the watched objects and all definitions."""
 
     watched: WatchedObjects
     fingerprint: tuple[Any, ...] | None
-    clone: str | None
-    tokens: int = 0
+    definitions: Definitions
+    before: (
+        tuple[PostgresEpoch, int] | None
+    )  # the epoch that this one continues, and the token of its last state
     first: State | None = None
-    definitions: Definitions | None = None  # without a clone
-    before: PostgresEpoch | None = None  # the epoch that this one continues, without a clone
-    left: int | None = None  # the mark of the last state of that one
 
 
 @dataclass(frozen=True)
 class PostgresStateInfo:
     """Information about a state in addition to its rows."""
 
-    epoch: PostgresEpoch | None  # None before the epoch's first checkpoint
+    epoch: PostgresEpoch
     sequences: Sequences
 
 
@@ -53,20 +47,16 @@ State = DeltaNode[tuple[int, str], PostgresStateInfo]
 def can_undo(session: ChangeCapture, now: PostgresEpoch | None, epoch: PostgresEpoch) -> bool:
     """Return whether the changes since an epoch only added definitions."""
     while now is not None and now is not epoch:
-        now = now.before
-    if now is None or epoch.definitions is None:
+        now = now.before[0] if now.before is not None else None
+    if now is None:
         return False
     return are_added_to(read_definitions(session.link, session.schema), epoch.definitions)
 
 
-def undo(session: ChangeCapture, choice: TableChoice, epoch: PostgresEpoch) -> PostgresEpoch:
-    """Drop what the schema change before an epoch added; return the epoch before it. The rows are in its last state."""
-    before = epoch.before
-    assert before is not None
-    assert before.definitions is not None
-    drop_changes(session, choice, before.definitions)
-    before.watched, before.fingerprint = session.watched, session.fingerprint
-    return before
+def undo(session: ChangeCapture, choice: TableChoice, epoch: PostgresEpoch) -> None:
+    """Drop what the schema change after an epoch added; the rows are in its last state."""
+    drop_changes(session, choice, epoch.definitions)
+    epoch.watched, epoch.fingerprint = session.watched, session.fingerprint
 
 
 def drop_changes(session: ChangeCapture, choice: TableChoice, definitions: Definitions) -> None:

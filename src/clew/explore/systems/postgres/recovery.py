@@ -33,7 +33,6 @@ class RecoveryHeader(msgspec.Struct, frozen=True):
     definitions: dict[str, str | None]
     tables: list[str]
     sequences: dict[str, tuple[int, bool]]
-    clone: str | None  # a copy of the database at that time
     place: str  # identifies the database
 
 
@@ -46,13 +45,13 @@ def place(link: Connection) -> str:
     return f"{cluster}/{link.info.dbname}"
 
 
-def header_of(session: ChangeCapture, sequences: Sequences, clone: str | None) -> RecoveryHeader:
+def header_of(session: ChangeCapture, sequences: Sequences) -> RecoveryHeader:
     """Return the metadata of the current rows."""
     watched, link = session.watched, session.link
     at = {watched.sequences[oid].name: value for oid, value in sequences.items()}
     names = [table.name for table in watched.tables.values()]
     definitions = dict(read_definitions(link, session.schema))
-    return RecoveryHeader(definitions, names, at, clone, place(link))
+    return RecoveryHeader(definitions, names, at, place(link))
 
 
 def rows(cursor: Cursor, watched: WatchedObjects) -> Iterator[bytes]:

@@ -8,8 +8,7 @@ connections and commits.
     change_capture  reads the journal, over the connection of `connection`
     restore         moves rows
     observation     observes tables; `row_images` has their rows
-    clones          copies of the database, for schema changes
-    definitions     what the schema consists of; undoes additions without a clone
+    definitions     what the schema consists of; undoes additions
     epochs          the time between two schema changes
     recovery        restores the database in another process
     diagnostics     errors and warnings
@@ -34,7 +33,6 @@ from clew.explore.systems.table_schema import TableSchema, postgres_tables
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
-CloneChoice = Literal["auto", "always", "never"]
 _MAX_SCHEMA_BYTES = 48  # trigger names contain it
 
 
@@ -51,11 +49,10 @@ class PostgresSystem:
         tables: The tables to roll back. A partitioned table stands for all of its partitions. [default: all]
         observe: The tables that are part of the state, by name or by pattern. [default: all that are rolled back]
         ignore: Columns that are rolled back but not part of the state, by pattern: `["*.updated_at"]`, or by table.
-        mode: "deltas" restores in any order. "savepoint" works inside one transaction, last in, first out.
+        mode: "deltas" restores in any order; of schema changes, only additions are undone. "savepoint" works inside one
+            transaction, last in, first out.
         schema: The schema of the journal, which exists while the system is open.
         rows_shown: The maximum number of rows of a table that observations show row by row.
-        clones: When to copy the whole database, so that a schema change can be undone. "auto": at the first checkpoint
-            if no other client is connected, and after each schema change. "always" and "never" ignore other clients.
         lock_timeout: Seconds that a restore waits for open transactions of the application.
     """
 
@@ -83,14 +80,12 @@ class PostgresSystem:
         mode: Literal["deltas", "savepoint"] = "deltas",
         schema: str = "clew_explore",
         rows_shown: int = 100,
-        clones: CloneChoice = "auto",
         lock_timeout: float = 5.0,
     ) -> None:
-        _check(dsn, mode, schema, clones)
+        _check(dsn, mode, schema)
         self._choice = table_choice(tables, observe, ignore)
         self._schema = schema
         self._rows_shown = rows_shown
-        self._clones_when = clones
         self._lock_timeout = lock_timeout
         self._lock = threading.RLock()
         self._open(dsn)
@@ -134,7 +129,7 @@ class PostgresSystem:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Remove the triggers, the journal and the clones, and disconnect. The rows stay as they are."""
+        """Remove the triggers and the journal, and disconnect. The rows stay as they are."""
         raise NotImplementedError
 
     def __enter__(self) -> PostgresSystem:
@@ -144,11 +139,9 @@ class PostgresSystem:
         self.close()
 
 
-def _check(dsn: Any, mode: str, schema: str, clones: str) -> None:
+def _check(dsn: Any, mode: str, schema: str) -> None:
     if mode not in ("deltas", "savepoint"):
         raise SystemSetupError(f'mode: expected "deltas" or "savepoint", got {mode!r}')
-    if clones not in ("auto", "always", "never"):
-        raise SystemSetupError(f'clones: expected "auto", "always" or "never", got {clones!r}')
     if mode == "deltas" and not isinstance(dsn, str):
         raise SystemSetupError('dsn: expected a connection string; a connection needs mode="savepoint"')
     if not schema or len(schema.encode()) > _MAX_SCHEMA_BYTES or "\0" in schema or schema.startswith("pg_"):

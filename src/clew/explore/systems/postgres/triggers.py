@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
 SCHEMA_CHANGED = 0  # the "table" of an entry for a schema change
+UNSEEN = "TRUNCATE in an isolated transaction"  # a change that the journal has only in part
 _OURS = "Journal of a Clew exploration; it can be dropped when none runs."
 _MIDWAY = "An exploration has left its initial state."
 _STYLE = " ".join(f"SET {name} = '{value}'" for name, value in TEXT_STYLE.items())
@@ -134,6 +135,16 @@ def watch(link: Connection, schema: str, watched: WatchedObjects) -> None:
         link.execute(statement.encode(), prepare=False)
 
 
+def were_disabled(link: Connection, schema: str) -> bool:
+    """Return whether somebody has disabled triggers, so that changes of rows were not recorded."""
+    found = link.execute(
+        "SELECT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+        "WHERE p.pronamespace = to_regnamespace($1) AND t.tgenabled <> 'A')",
+        (quoted(schema),),
+    ).fetchone()
+    return found == (True,)
+
+
 def remove(link: Connection, schema: str) -> None:
     """Remove the journal, its functions and triggers; reject a schema that is not a journal."""
     found = link.execute(
@@ -169,9 +180,7 @@ def _table_statements(schema: str, table: PostgresTable) -> list[str]:
     every = image_sql(table, "t")
     journal = f"INSERT INTO {place}.journal VALUES ({table.oid},"
     # TRUNCATE also removes rows that such a transaction cannot see and record, so the journal is incomplete.
-    unsure = (
-        f"INSERT INTO {place}.journal VALUES ({SCHEMA_CHANGED}, NULL, 'TRUNCATE in an isolated transaction')"
-    )
+    unsure = f"INSERT INTO {place}.journal VALUES ({SCHEMA_CHANGED}, NULL, '{UNSEEN}')"
     return [
         f"CREATE TYPE {image_type(schema, table)} AS ({columns})",
         _function(
