@@ -195,7 +195,7 @@ def test_the_baseline_stays_if_the_world_changes_again(
     assert outside == {"value": 0, "hidden": 0}
 
 
-def test_systems_that_dump_tokens_are_restored_by_these(tmp_path: Path, dying: Any) -> None:
+def test_fakes_are_restored(tmp_path: Path, dying: Any) -> None:
     outside, storage, cache = {"value": 0, "hidden": 0}, MemoryStorage(), MemoryStorage()
     storage.put("key", "first")
     dying(agent(outside, tmp_path / "e.db", die_at=2, storage=storage))

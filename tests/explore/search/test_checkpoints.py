@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
 
 from clew.errors import ExplorationWarning
-from clew.explore import BFS, DFS, Action, Agent, Invariant, World
+from clew.explore import Action, Agent, Invariant, World
 from clew.explore.search.checkpoints import CheckpointCache
 from tests.explore.models import Box, records
 from tests.explore.test_agent import STRATEGIES, each_strategy, edges
@@ -26,21 +25,6 @@ class Sized(Box):
 
     def size(self, token: int) -> int:
         return 1000
-
-
-class Writable(Sized):
-    """A system that can write tokens to disk."""
-
-    written = 0
-
-    def dump_token(self, token: int) -> bytes:
-        self.written += 1
-        return pickle.dumps(self.kept[token])
-
-    def load_token(self, data: bytes) -> int:
-        self.made += 1
-        self.kept[self.made] = pickle.loads(data)
-        return self.made
 
 
 @pytest.fixture(scope="module")
@@ -67,42 +51,6 @@ def test_states_that_moved_to_disk_can_still_be_read(whole: Any) -> None:
     assert result.states[0].observations["records"].data == {}
 
 
-def test_checkpoints_that_can_be_dumped_go_to_disk(whole: Any) -> None:
-    plain, writable = Sized(), Writable()
-    for box in (plain, writable):
-        result = Agent(*records(values=5, box=box), memory_limit=8_000).explore()
-        assert edges(result) == whole
-    assert writable.written > 50
-    assert writable.most <= 12
-    assert writable.kept == {}
-
-
-def test_replay_repeats_actions_and_disk_does_not() -> None:
-    def calls(box: Box) -> int:
-        world, actions = records(values=6, box=box)
-        done = []
-        spied = [
-            Action(a.name, lambda world, a=a: (done.append(1), a.run(world)), a.precondition) for a in actions
-        ]
-        result = Agent(world, spied, memory_limit=6_000).explore()
-        return len(done) - len(result.transitions)
-
-    assert calls(Writable()) == 0
-    assert calls(Sized()) > 0
-
-
-@pytest.mark.parametrize("strategy", [BFS(), DFS()], ids=["BFS", "DFS"])
-def test_a_token_that_cannot_be_loaded_is_replaced_by_replay(strategy: Any, whole: Any) -> None:
-    class Forgetful(Writable):
-        def load_token(self, data: bytes) -> int:
-            raise OSError("damaged")
-
-    assert (
-        edges(Agent(*records(values=5, box=Forgetful()), strategy=strategy, memory_limit=4_000).explore())
-        == whole
-    )
-
-
 def test_violations_are_confirmed_with_a_limit() -> None:
     world, actions = records(values=5)
     rows = world.systems["records"]
@@ -115,8 +63,8 @@ def test_violations_are_confirmed_with_a_limit() -> None:
         assert violation.confirmed
 
 
-def test_contexts_are_rolled_back_from_disk() -> None:
-    box = Writable()
+def test_contexts_are_rolled_back_by_replay() -> None:
+    box = Sized()
     world, actions = records(values=3, box=box)
     world.context.set("log", [])
     actions.append(Action("note", lambda world: world.context.get("log").append(1), max_calls=2))
@@ -178,17 +126,3 @@ def test_a_failed_checkpoint_is_not_attempted_again() -> None:
         result = Agent(*records(values=3, box=box)).explore()
     assert len(result.states) == 64
     assert (box.tries, len(caught)) == (1, 1)
-
-
-def test_tokens_that_share_much_data_are_not_written_to_disk() -> None:
-    """Data that all states have in common exists once in memory, but once per token on disk."""
-
-    class Sharing(Writable):
-        def dump_token(self, token: int) -> bytes:
-            return super().dump_token(token) + bytes(1_000_000)
-
-    box = Sharing()
-    made = cache(box, 5_500)
-    made.make_room([], current=0)
-    assert box.written == 1  # after the first attempt, states are reached by replay
-    assert [number for number in range(10) if made.has(number)] == [0, 1, 2]

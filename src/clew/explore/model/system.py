@@ -8,8 +8,8 @@
 - `ordering` is "any" if tokens can be restored in any order, or "lifo" if restoring a token invalidates all later ones.
   The agent then reaches some states by replay.
 
-Optional methods: `size`, `dump_token` and `load_token` limit the use of memory (`clew.explore.search.checkpoints`);
-`save_baseline`, `restore_baseline` and `release_baseline` make an exploration resumable after its process was killed
+Optional methods: `size` limits the use of memory (`clew.explore.search.checkpoints`); `save_baseline`,
+`restore_baseline` and `release_baseline` make an exploration resumable after its process was killed
 (`clew.explore.search.baseline`).
 
 A system knows nothing about actions, other systems or the explorer.

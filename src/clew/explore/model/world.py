@@ -183,10 +183,6 @@ class World:
         self._checkpoints[made.id] = made
         return made
 
-    def _register_checkpoint(self, checkpoint: StoredCheckpoint) -> None:
-        """Register a checkpoint again after its tokens were read back from disk."""
-        self._checkpoints[checkpoint.id] = checkpoint
-
     def _new_id(self, name: str) -> str:
         while True:
             uses = self._uses.get(name, 0) + 1

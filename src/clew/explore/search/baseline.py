@@ -17,9 +17,8 @@ Rules:
 
 A system takes part if it has two methods: `save_baseline(token)` returns byte strings, and `restore_baseline(pieces)`
 restores them, or returns False and changes nothing if they belong to another database. An optional
-`release_baseline()` frees what these methods hold. A system with `dump_token` and `load_token` (see
-`clew.explore.search.checkpoints`) takes part through these. The context values that are part of the identity are stored
-too. Any other system must show its initial state by itself.
+`release_baseline()` frees what these methods hold. The context values that are part of the identity are stored too. Any
+other system must show its initial state by itself.
 
 Marks in the systems say that an exploration has left the initial state. A killed exploration leaves a real database in
 the middle of a path. If the store with its baseline is gone, or another one is used, nothing can restore it, and the
@@ -67,8 +66,10 @@ class Baseline(msgspec.Struct, frozen=True):
 def save(world: World, initial: StoredCheckpoint) -> Iterator[tuple[int, bytes]]:
     """Yield the byte strings to store, each with the number of its system. The world is in its initial state."""
     for number, (name, token) in enumerate(zip(sorted(world.systems), initial.tokens)):
+        if not _takes_part(world.systems[name]):
+            continue
         try:
-            for piece in _saved(world.systems[name], token):
+            for piece in world.systems[name].save_baseline(token):
                 yield number, piece
         except SystemSetupError:  # another process explores this system
             raise
@@ -82,7 +83,7 @@ def describe(world: World, initial: StoredCheckpoint, observed: WorldObservation
     """Return the record that completes a baseline."""
     assert initial.digest is not None
     names = sorted(world.systems)
-    saved = tuple(name for name in names if _restorer(world.systems[name]) is not None)
+    saved = tuple(name for name in names if _takes_part(world.systems[name]))
     context = encode(initial.context.values(), ordered=True)
     return Baseline(initial.digest, saved, _hashes(names, observed), context)
 
@@ -91,11 +92,10 @@ def restore(world: World, baseline: Baseline, read: Callable[[int], Pieces]) -> 
     """Restore and verify the initial state. Return False if a system refers to another database."""
     names, foreign = sorted(world.systems), []
     for number, name in enumerate(names):
-        restorer = _restorer(world.systems[name])
-        if name not in baseline.saved or restorer is None:
+        if name not in baseline.saved or not _takes_part(world.systems[name]):
             continue
         try:
-            if restorer(read(number)) is False:
+            if world.systems[name].restore_baseline(read(number)) is False:
                 foreign.append(name)
         except Exception as error:
             raise RollbackError(
@@ -122,30 +122,8 @@ def release(world: World) -> None:
                 continue
 
 
-def _saved(system: Any, token: Any) -> Pieces:
-    if _has(system, "save_baseline", "restore_baseline"):
-        pieces: Pieces = system.save_baseline(token)
-        return pieces
-    return [system.dump_token(token)] if _has(system, "dump_token", "load_token") else []
-
-
-def _restorer(system: Any) -> Callable[[Pieces], bool | None] | None:
-    if _has(system, "save_baseline", "restore_baseline"):
-        restore_baseline: Callable[[Pieces], bool | None] = system.restore_baseline
-        return restore_baseline
-    if not _has(system, "dump_token", "load_token"):
-        return None
-
-    def by_token(pieces: Pieces) -> None:
-        token = system.load_token(b"".join(pieces))
-        system.rollback(token)
-        system.release(token)
-
-    return by_token
-
-
-def _has(system: Any, *methods: str) -> bool:
-    return all(callable(getattr(system, method, None)) for method in methods)
+def _takes_part(system: Any) -> bool:
+    return all(callable(getattr(system, name, None)) for name in ("save_baseline", "restore_baseline"))
 
 
 def _hashes(names: list[str], observed: WorldObservation) -> dict[str, bytes]:

@@ -3,21 +3,17 @@
 The cache counts the memory of states and checkpoints. Above the limit it frees memory in this order:
 
 1. It releases checkpoints of states in which all actions were tried.
-2. It moves the data of states to disk, then checkpoints whose systems can write tokens to disk.
+2. It moves the data of states to disk.
 3. It releases other checkpoints. Their states are then reached by replay from the nearest remaining checkpoint.
 
 The initial checkpoint is never released.
 
-A system reports the memory of a token with `size(token) -> int`; without this method a token counts as one kilobyte. It
-writes tokens to disk with `dump_token(token) -> bytes` and `load_token(data) -> token`. Tokens share data in memory but
-not on disk. If a token takes far more space on disk than in memory, no tokens are written.
+A system reports the memory of a token with `size(token) -> int`; without this method a token counts as one kilobyte.
 """
 
 from __future__ import annotations
 
 import warnings
-
-import msgspec
 
 from clew.errors import CheckpointError, ExplorationWarning
 from clew.explore.model.states import State, spill
@@ -25,12 +21,6 @@ from clew.explore.model.world import StoredCheckpoint, World
 from clew.explore.spill import SpillFile
 
 DEFAULT_TOKEN_SIZE = 1024
-MAX_DISK_RATIO = 64  # size on disk, relative to the size in memory
-
-
-class _SpilledTokens(msgspec.Struct):
-    checkpoint: StoredCheckpoint
-    places: tuple[tuple[int, int], ...]
 
 
 class CheckpointCache:
@@ -41,12 +31,7 @@ class CheckpointCache:
         self._limit = memory_limit
         self._oldest_first = oldest_first
         self._systems = [world.systems[name] for name in sorted(world.systems)]
-        self._can_spill = bool(self._systems) and all(
-            callable(getattr(system, "dump_token", None)) and callable(getattr(system, "load_token", None))
-            for system in self._systems
-        )
         self._checkpoints: dict[int, StoredCheckpoint] = {}
-        self._spilled: dict[int, _SpilledTokens] = {}
         self._sizes: dict[int, int] = {}
         self._failed: set[int] = set()
         self._exhausted: list[int] = []
@@ -93,31 +78,15 @@ class CheckpointCache:
         """Roll the world back to a state. Return False if it has no valid checkpoint."""
         checkpoint = self._checkpoints.get(number)
         if checkpoint is None:
-            checkpoint = self._read_back(number) if number in self._spilled else None
-            if checkpoint is None:
-                return False
+            return False
         if self._world._restore(checkpoint) is None:
             return True
         self.release(number)
         return False
 
-    def _read_back(self, number: int) -> StoredCheckpoint | None:
-        spilled = self._spilled.pop(number)
-        assert self._file is not None
-        pieces = [self._file.get(place) for place in spilled.places]
-        try:
-            tokens = tuple(system.load_token(piece) for system, piece in zip(self._systems, pieces))
-        except Exception:  # the state can still be reached by replay, which is verified
-            return None
-        checkpoint = spilled.checkpoint
-        checkpoint.tokens = tokens
-        self._world._register_checkpoint(checkpoint)
-        self.add(number, checkpoint)
-        return checkpoint
-
     def has(self, number: int) -> bool:
-        """Return whether a state has a checkpoint, in memory or on disk."""
-        return number in self._checkpoints or number in self._spilled
+        """Return whether a state has a checkpoint."""
+        return number in self._checkpoints
 
     # -- free memory --------------------------------------------------------------------------------------
 
@@ -156,37 +125,17 @@ class CheckpointCache:
         self._state_bytes = 0
 
     def _evict(self, limit: int, current: int) -> None:
-        """Spill or release checkpoints down to three quarters of the limit, starting with the one needed last."""
+        """Release checkpoints down to three quarters of the limit, starting with the one needed last."""
         goal = limit * 3 // 4
         order = list(self._checkpoints)
         for number in reversed(order) if self._oldest_first else order:
             if self._bytes() <= goal:
                 return
             if number and number != current:
-                if self._can_spill:
-                    self._spill_tokens(number)
-                else:
-                    self.release(number)
-
-    def _spill_tokens(self, number: int) -> None:
-        self._file = self._file or SpillFile()
-        checkpoint = self._checkpoints[number]
-        try:
-            pieces = [system.dump_token(token) for system, token in zip(self._systems, checkpoint.tokens)]
-        except Exception:  # the state can still be reached by replay
-            self.release(number)
-            return
-        if sum(map(len, pieces)) > MAX_DISK_RATIO * self._sizes[number]:
-            self._can_spill = False
-            self.release(number)
-            return
-        places = tuple(self._file.put(piece) for piece in pieces)
-        self.release(number)
-        checkpoint.tokens = ()
-        self._spilled[number] = _SpilledTokens(checkpoint, places)
+                self.release(number)
 
     def release(self, number: int) -> None:
-        """Release the checkpoint of a state, if it is in memory."""
+        """Release the checkpoint of a state, if it has one."""
         checkpoint = self._checkpoints.pop(number, None)
         if checkpoint is not None:
             self.used -= self._sizes.pop(number, 0)
@@ -196,5 +145,4 @@ class CheckpointCache:
         for checkpoint in self._checkpoints.values():
             self._world.release(checkpoint.id)
         self._checkpoints.clear()
-        self._spilled.clear()
         self._sizes.clear()

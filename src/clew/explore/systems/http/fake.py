@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
@@ -148,7 +148,9 @@ class HTTPFake(TokenSystem[_Version]):
             return self._versions.keep(_Version(encoded, self._requests), _OVERHEAD + len(encoded))
 
     def rollback(self, token: int) -> None:
-        version = self._versions[token]
+        self._restore(self._versions[token])
+
+    def _restore(self, version: _Version) -> None:
         with self._lock:
             self.state.clear()  # in place, because the application may hold a reference
             self.state.update(decode(version.state))
@@ -158,10 +160,11 @@ class HTTPFake(TokenSystem[_Version]):
         """Return the number of bytes that a checkpoint holds."""
         return self._versions.size(token)
 
-    def dump_token(self, token: int) -> bytes:
+    def save_baseline(self, token: int) -> list[bytes]:
         """Return a checkpoint as bytes."""
-        return msgspec.msgpack.encode(self._versions[token])
+        return [msgspec.msgpack.encode(self._versions[token])]
 
-    def load_token(self, data: bytes) -> int:
-        """Return a token for a checkpoint that was saved as bytes."""
-        return self._versions.keep(msgspec.msgpack.decode(data, type=_Version), _OVERHEAD + len(data))
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
+        """Restore a checkpoint that was saved as bytes."""
+        self._restore(msgspec.msgpack.decode(b"".join(pieces), type=_Version))
+        return True

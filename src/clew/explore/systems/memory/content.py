@@ -6,6 +6,7 @@ was added since the previous one. The packed content is what identifies a state,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
 from threading import RLock
@@ -96,13 +97,14 @@ class MemorySystem(TokenSystem[Version], Generic[Version]):
         """Return the number of bytes that a checkpoint added; the rest is shared with others."""
         return self._versions.size(token)
 
-    def dump_token(self, token: int) -> bytes:
+    def save_baseline(self, token: int) -> list[bytes]:
         """Return a checkpoint as bytes."""
-        return self._packed(self._versions[token])
+        return [self._packed(self._versions[token])]
 
-    def load_token(self, data: bytes) -> int:
-        """Return a token for a checkpoint that was saved as bytes."""
-        return self._versions.keep(self._unpacked(data), OVERHEAD + len(data))
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
+        """Restore a checkpoint that was saved as bytes."""
+        self._now, self._added = self._unpacked(b"".join(pieces)), 0
+        return True
 
     def __bool__(self) -> bool:
         return True  # also without content
