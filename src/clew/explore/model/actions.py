@@ -10,8 +10,6 @@ Rules:
   which required actions it contains, and how often it contains actions with `max_calls`. The explorer searches pairs of
   state and progress, so it misses no state. It runs each action only once in each state, because the effect of an
   action depends on the state alone.
-
-`reads` and `writes` are reserved for partial-order reduction and have no effect yet.
 """
 
 from __future__ import annotations
@@ -41,8 +39,6 @@ class Action(msgspec.Struct, frozen=True, eq=False):
             list. Other return values are ignored.
         precondition: Returns whether the action is possible in the current state.
         requires: Names of actions that must come before this one on the path.
-        reads: Reserved; has no effect yet.
-        writes: Reserved; has no effect yet.
         max_calls: Maximum number of occurrences on one path.
         weight: Relative probability that `Weighted` picks this action.
         probe: The action is judged and undone: it leads to no state.
@@ -52,8 +48,6 @@ class Action(msgspec.Struct, frozen=True, eq=False):
     run: Callable[[World], Any]
     precondition: Callable[[World], Any] | None = None
     requires: Sequence[str] = ()
-    reads: Sequence[str] = ()
-    writes: Sequence[str] = ()
     max_calls: int | None = None
     weight: float = 1.0
     probe: bool = False
