@@ -28,14 +28,14 @@ import msgspec
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
 from clew.incremental.expressions import Expression, match, read_pattern
 from clew.incremental.nodes import PENDING, ConcreteNode, NodeRecord, NodeTable
-from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
+from clew.incremental.schemas import CompiledSchema, SchemaRegistry, SchemaSignature, source_rule
 from clew.incremental.values import PLAIN
 from clew.state import LARGE, bytes_header, packed_parts, stored_part, unpacked
 from clew.stores.kv import Change, Content, KeyValueTable
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.timer import call_later, cancel
 
-_FORMAT = 3
+_FORMAT = 4
 _MANY = 512  # maximum number of waiting records
 _MAX_DELAY = 0.035  # seconds; with the resolution of the timer, a write begins within 50 ms
 _RETRY_DELAY = 1.0  # seconds until a failed write is retried
@@ -49,7 +49,7 @@ _StoredRow = tuple[int, int, int, int, int, bytes]
 
 
 class _StoredSchema(msgspec.Struct, array_like=True):
-    signature: str
+    signature: SchemaSignature
     is_promoted: bool
     touched_at: int
     is_gone: bool

@@ -72,6 +72,14 @@ def schema(
     return NodeSchema(output, inputs, computor, version, stateful)
 
 
+class SchemaSignature(msgspec.Struct, frozen=True, array_like=True):
+    """What is stored of a schema: it changes with the schema."""
+
+    inputs: tuple[str, ...]
+    version: str
+    has_computor: bool
+
+
 class CompiledSchema:
     """A parsed schema, and its state in a graph."""
 
@@ -111,11 +119,10 @@ class CompiledSchema:
     def __repr__(self) -> str:
         return f"Rule({self.key})"
 
-    def signature(self) -> str:
-        """Return a text that changes with the schema. Changes of computors cannot be detected reliably."""
-        inputs = ";".join(map(pattern_text, self.inputs))
-        kind = "set" if self.computor is None else "made"
-        return f"{self.key}<-{inputs}#{self.version!r}#{kind}"
+    def signature(self) -> SchemaSignature:
+        """Return what changes with the schema. Changes of computors cannot be detected reliably."""
+        inputs = tuple(map(pattern_text, self.inputs))
+        return SchemaSignature(inputs, repr(self.version), self.computor is not None)
 
 
 class _RulesByName:

@@ -136,32 +136,15 @@ class StoredGraph:
 
 
 def _rules(key: str, data: bytes) -> Iterator[StoredRule]:
-    """Yield the schema of a stored signature: ``page(X)<-index;title(X)#None#made``."""
+    """Yield a stored schema, unless it was removed."""
     stored = read_schema(data)
     if stored.is_gone:
         return
     pattern = key[len(SCHEMA) :]
     try:
         output = read_pattern(pattern)
-        rest = stored.signature.removeprefix(f"{pattern}<-").rpartition("#")
-        inputs = tuple(map(read_pattern, _split(rest[0].rpartition("#")[0])))
+        inputs = tuple(map(read_pattern, stored.signature.inputs))
     except ClewError:  # a pattern of another version
         return
     touched = stored.touched_at if stored.is_promoted else 0
-    yield StoredRule(pattern, output, inputs, rest[2] == "set", touched)
-
-
-def _split(text: str) -> list[str]:
-    """Split inputs at semicolons that are not inside quotes."""
-    parts, quote, current = list[str](), "", ""
-    for sign in text:
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "\"'":
-            quote = sign
-        elif sign == ";":
-            parts.append(current)
-            current = ""
-            continue
-        current += sign
-    return [part for part in (*parts, current) if part]
+    yield StoredRule(pattern, output, inputs, not stored.signature.has_computor, touched)
