@@ -19,31 +19,6 @@ WRITES = frozenset(
     {"create", "claim", "append", "update", "release", "renew", "delete", "cache", "clear_cache"}
 )
 """The operations that change the store."""
-_READS = frozenset(
-    {
-        "row",
-        "rows",
-        "owner",
-        "entries",
-        "within",
-        "log_end",
-        "find",
-        "last",
-        "blob",
-        "rehearse",
-        "check",
-        "cached",
-        "head",
-        "threads",
-        "page",
-        "tally",
-        "change_mark",
-        "inbox",
-        "addressed",
-        "entry",
-        "time",
-    }
-)
 
 
 class FaultyStore:
@@ -55,8 +30,10 @@ class FaultyStore:
         self.defers = False
         self.on_operation: Callable[[str], str | None] | None = None
         """Called before each operation; returns None, "refused" or "unconfirmed"."""
-        for operation in WRITES | _READS:
-            setattr(self, operation, partial(self._pass, operation))
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        getattr(self._store, operation)  # raises if the store has no such operation
+        return partial(self._pass, operation)
 
     def _pass(self, operation: str, *args: Any, **kwargs: Any) -> Any:
         fails = self.on_operation(operation) if self.on_operation is not None else None
