@@ -40,8 +40,11 @@ _MAX_CHOICES = 2_000  # for all runs without faults together
 
 
 class CheckOptions(ScheduleOptions, total=False):
-    """The options of a check that are rarely needed, and those of its engine."""
+    """The options of a check, and those of its engine."""
 
+    faults: Iterable[str]
+    max_faults: int
+    systems: Mapping[str, Any] | None
     node_systems: Mapping[str, Iterable[str]] | None
     answers: Mapping[str, Iterable[Any]] | None
     max_steps: int | None
@@ -56,9 +59,6 @@ class ReplacedOptions(CheckOptions, total=False):
     graph: Graph
     values: Mapping[str, Any] | None
     invariants: Iterable[str | Invariant]
-    faults: Iterable[str]
-    max_faults: int
-    systems: Mapping[str, Any] | None
 
 
 _KNOWN_OPTIONS = (*sorted(ReplacedOptions.__optional_keys__), *Settings.__struct_fields__)
@@ -72,11 +72,7 @@ class Check:
         graph: Graph,
         values: Mapping[str, Any] | None = None,
         invariants: Iterable[str | Invariant] = GUARANTEES,
-        *,
-        faults: Iterable[str] = ("crash", "fail", "timeout"),
-        max_faults: int = 1,
-        systems: Mapping[str, Any] | None = None,
-        **more: Unpack[CheckOptions],
+        **options: Unpack[CheckOptions],
     ) -> None:
         if not isinstance(graph, Graph):
             raise DefinitionError(f"graph: expected a Graph, got {graph!r}")
@@ -84,22 +80,18 @@ class Check:
             raise DefinitionError(f"values: expected a mapping from names to values, got {values!r}")
         self.graph = graph
         self.values = dict(values or {})
+        systems = options.get("systems")
         if systems is not None and not isinstance(systems, Mapping):
             raise DefinitionError(f'systems: expected {{"name": system}}, got {systems!r}')
         self.systems = dict(systems or {})
         if "run" in self.systems:
             raise DefinitionError("systems: the name 'run' is reserved for the run; choose another name")
         self._invariants = _checked_invariants(invariants)
-        for name in more:
+        for name in options:
             if name not in _KNOWN_OPTIONS:
                 raise DefinitionError(f"a check has no option {name!r}; {nearest(name, _KNOWN_OPTIONS)}")
-        self._given: dict[str, Any] = {
-            "faults": checked_faults(faults),
-            "max_faults": max_faults,
-            "systems": self.systems,
-            "partial_order_reduction": True,
-            **more,
-        }
+        self._given: dict[str, Any] = {"max_faults": 1, "partial_order_reduction": True, **options}
+        self._given["faults"] = checked_faults(options.get("faults", ("crash", "fail", "timeout")))
         self._options = {**self._given, "systems": tuple(self.systems)}
         self._max_steps = self._options.pop("max_steps", 100_000)
         self._progress = self._options.pop("progress", True)
@@ -349,11 +341,7 @@ def check_graph(
     graph: Graph,
     values: Mapping[str, Any] | None = None,
     invariants: Iterable[str | Invariant] = GUARANTEES,
-    *,
-    faults: Iterable[str] = ("crash", "fail", "timeout"),
-    max_faults: int = 1,
-    systems: Mapping[str, Any] | None = None,
-    **more: Unpack[CheckOptions],
+    **options: Unpack[CheckOptions],
 ) -> CheckResult:
     """Visit every schedule and every fault of a graph, and return the shortest counterexample of each kind.
 
@@ -363,13 +351,10 @@ def check_graph(
         invariants: Names of built-in guarantees ("schedule_independent", "resume_equivalent",
             "exactly_once_effects", "stable_idempotency_key", "terminates", "completes") and your own
             `Invariant(name, check)`. A check takes the world, whose `systems["run"]` is the `RunSystem`.
-        faults: The faults that can happen: "crash", "fail", "timeout", "store".
-        max_faults: The maximum number of faults on one path.
-        systems: The systems that nodes change, by name. They are rolled back with the run.
-        **more: `node_systems` (the systems that each node uses), `answers` (to questions, by node or path), `max_steps`
+        **options: `faults` that can happen ("crash", "fail", "timeout", "store"; the default is the first three),
+            `max_faults` (1 on one path), `systems` (that nodes change, by name; they are rolled back with the run),
+            `node_systems` (the systems that each node uses), `answers` (to questions, by node or path), `max_steps`
             (100,000 choices), `max_run_steps` (1,000 steps; a longer run fails), `partial_order_reduction`,
             `progress`, and options of an `Engine`.
     """
-    return Check(
-        graph, values, invariants, faults=faults, max_faults=max_faults, systems=systems, **more
-    ).run()
+    return Check(graph, values, invariants, **options).run()
