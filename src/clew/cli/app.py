@@ -31,6 +31,7 @@ from clew.errors import (
     RunExistsError,
     RunStateError,
     StoreVersionError,
+    SystemSetupError,
     UnknownRunError,
     UnknownValueError,
 )
@@ -48,6 +49,7 @@ USAGE_ERRORS = (
     RunExistsError,
     RunStateError,
     StoreVersionError,
+    SystemSetupError,
     UnknownRunError,
     UnknownValueError,
 )

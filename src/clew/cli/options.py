@@ -146,6 +146,19 @@ def time_of(text: str | None, option: str) -> float | None:
     return found.timestamp()
 
 
+def duration_of(text: str, option: str) -> float:
+    """Return a duration such as 60s or 5m in seconds."""
+    from clew.views.query import QueryError, seconds_of
+
+    try:
+        return seconds_of(text)
+    except QueryError:
+        raise CommandError(
+            f"{option}: {text!r} is not a duration",
+            "give a number and a unit, such as 90s, 15m, 12h, 30d or 8w",
+        ) from None
+
+
 def turn_of(thread: str | None, timeout: float | None, drop: bool) -> TurnOptions:
     """Return the options of a thread, as methods of the engine take them."""
     if thread is None and (timeout is not None or drop):

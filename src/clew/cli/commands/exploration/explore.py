@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any
 
-from clew.cli.commands.exploration.explore_service import explore_service, seconds
 from clew.cli.declarations import argument, flag, option
 from clew.cli.kept_checks import keep_result
-from clew.cli.options import JsonOption
+from clew.cli.options import JsonOption, duration_of
 from clew.cli.output import CommandError, note, report_error, say, say_json
 from clew.errors import ExplorationAborted
 
@@ -125,30 +124,31 @@ def explore(
     for report in reports or ():
         check_report_path(report)  # before the exploration, which may take hours
     if app is not None or url is not None:
-        options = {
-            "app": app,
-            "url": url,
-            "openapi": openapi,
-            "systems": databases,
-            "login": logins or (),
-            "within": seconds(within or "60s"),
-            "max_requests": max_requests,
-            "resources": resources,
-            "actors": actors,
-            "skip": skip or (),
-            "migrate": migrate,
-            "allow_remote": allow_remote,
-            "allow_stale": allow_stale,
-            "store": store,
-        }
-        found = explore_service(**options)
+        from clew.explore.api.explorer import explore_api
+
+        found = explore_api(
+            app,
+            url=url,
+            openapi=openapi,
+            systems=databases,
+            login=logins or (),
+            within=duration_of(within or "60s", "--within"),
+            max_requests=max_requests,
+            resources=resources,
+            actors=actors,
+            skip=skip or (),
+            migrate=migrate,
+            allow_remote=allow_remote,
+            allow_stale=allow_stale,
+            store=store,
+        )
         keep_result(store, lambda: exploration_document(app or url or "", found))
         return _print(found, reports, as_json, scripts)
     if target is None:
         raise CommandError("explore needs MODULE:AGENT, --app or --url", "see `clew explore --help`")
     agent = load_target(target, Agent, "agent", "shop")
     given = {
-        "within": None if within is None else seconds(within),
+        "within": None if within is None else duration_of(within, "--within"),
         "max_steps": max_steps,
         "store": store,
     }

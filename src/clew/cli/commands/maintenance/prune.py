@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, cast
 
 from clew.cli.declarations import flag, option
-from clew.cli.options import JsonOption, StoreOption, inspector, store_at
+from clew.cli.options import JsonOption, StoreOption, duration_of, inspector, store_at
 from clew.cli.output import CommandError, count, say_json, say_line
 from clew.engine.options import Status
 from clew.runtime.log.run_rows import STATUSES
-
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def prune(
@@ -41,9 +38,10 @@ def prune(
     """
     if keep is None and older_than is None and status is None:
         raise CommandError("prune needs a selection", "give --keep N, --older-than TIME or --status STATUS")
+    age = None if older_than is None else duration_of(older_than, "--older-than")
     with store_at(store) as opened:
         deleted = inspector(opened).prune(
-            keep=keep, older_than=_seconds(older_than), status=cast(Status | None, status), dry_run=dry_run
+            keep=keep, older_than=age, status=cast(Status | None, status), dry_run=dry_run
         )
     if as_json:
         say_json({"deleted": deleted, "dry_run": dry_run})
@@ -52,15 +50,3 @@ def prune(
         say_line(run_id)
     say_line(f"{count(len(deleted), 'run')} {'would be deleted' if dry_run else 'deleted'}")
     return 0
-
-
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if found is None:
-        raise CommandError(
-            f"--older-than: {text!r} is not a duration",
-            "give a number and a unit, such as 90s, 15m, 12h, 30d or 8w",
-        )
-    return float(found[1]) * _UNITS[found[2]]
