@@ -35,6 +35,7 @@ from clew.explore.process_mark import lives_elsewhere, mark
 from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite import row_images as images
+from clew.explore.systems.sqlite.connection import connect, in_memory, save_copy, transaction, writing
 from clew.explore.systems.sqlite.epochs import (
     Delta,
     Item,
@@ -47,7 +48,7 @@ from clew.explore.systems.sqlite.observation import DatabaseObserver
 from clew.explore.systems.sqlite.recovery import packed, path_back, shape, unpacked
 from clew.explore.systems.sqlite.restore import apply, read_numbers, switch_triggers_off, write_numbers
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
-from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, disable_for, install, uninstall
+from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, install, uninstall
 from clew.explore.systems.table_choice import Ignore, table_choice
 from clew.explore.systems.table_schema import TableSchema, sqlite_tables
 from clew.explore.systems.temp_dirs import new_folder
@@ -104,8 +105,8 @@ class SQLiteSystem:
         self._path = self._given if is_file else os.fspath(self._new_file())
         self._owner = f"{uuid.uuid4().hex}/{mark()}"
         with self._errors(SystemSetupError, "open the database"):
-            self._connection = self._connect()
-        self._application = None if is_file else _in_memory(self._path)
+            self._connection = connect(self._path, timeout, prepare)
+        self._application = None if is_file else in_memory(self._path)
         self._is_quiet = switch_triggers_off(self._connection)
         self._observer = DatabaseObserver(self._connection, self._given, rows_shown)
         self._tree: DeltaTree[Item, SQLiteStateInfo] = DeltaTree()
@@ -131,7 +132,7 @@ class SQLiteSystem:
         with self._errors(CheckpointError, "observe"):
             self._read()
             while self._info.observation is None:
-                with self._transaction("BEGIN"):
+                with transaction(self._connection, "BEGIN"):
                     if self._schema_version() == self._info.epoch.version:
                         self._read_journal()
                         self._info.observation = self._observation(self._info)
@@ -188,8 +189,8 @@ class SQLiteSystem:
             copy = node.info.epoch.copy
             if node is not node.info.epoch.root:
                 copy = self._new_file()
-                with self._transaction("BEGIN"):
-                    _save_copy(self._connection, copy)
+                with transaction(self._connection, "BEGIN"):
+                    save_copy(self._connection, copy)
         return packed(copy, self._given)
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
@@ -216,7 +217,7 @@ class SQLiteSystem:
     def _restore_rows(self, saved: sqlite3.Connection) -> bool:
         """Restore the saved rows in one transaction; return False if the schema has just changed."""
         connection, epoch = self._connection, self._info.epoch
-        with self._writing():
+        with writing(self._connection, self._timeout):
             if self._schema_version() != epoch.version:
                 return False
             apply(connection, epoch.schema, path_back(connection, saved, epoch.schema), quiet=self._is_quiet)
@@ -231,7 +232,7 @@ class SQLiteSystem:
             self._write_midway()
 
     def _write_midway(self) -> None:
-        with self._writing():
+        with writing(self._connection, self._timeout):
             self._connection.execute(f"UPDATE {OWNER} SET midway = ?", (self._is_midway,))
 
     def _was_midway(self) -> bool:
@@ -243,7 +244,10 @@ class SQLiteSystem:
         """Remove the triggers and the journal from the database, and close it."""
         try:
             if self._now is not None:
-                with self._errors(CheckpointError, "remove the triggers"), self._writing():
+                with (
+                    self._errors(CheckpointError, "remove the triggers"),
+                    writing(self._connection, self._timeout),
+                ):
                     if self._installed_by() == self._owner:
                         uninstall(self._connection)
         finally:
@@ -274,7 +278,7 @@ class SQLiteSystem:
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version == self._version:
             return
-        with self._transaction("BEGIN"):
+        with transaction(self._connection, "BEGIN"):
             changed = self._schema_version() != self._info.epoch.version
             if not changed:
                 self._read_journal()
@@ -319,7 +323,7 @@ class SQLiteSystem:
         info.epoch.root, self._now = self._tree.here, info
 
     def _install(self, takes_over: bool) -> tuple[WatchedSchema, int]:
-        with self._writing():
+        with writing(self._connection, self._timeout):
             owner = self._installed_by()
             if takes_over:
                 self._check_unowned(owner)
@@ -339,12 +343,12 @@ class SQLiteSystem:
     def _copy(self, schema: WatchedSchema, version: int) -> SQLiteStateInfo | None:
         """Copy the file and read all of it in one transaction; return None if the schema has changed."""
         connection = self._connection
-        with self._transaction("BEGIN"):
+        with transaction(self._connection, "BEGIN"):
             if self._schema_version() != version:
                 return None
             seq = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {JOURNAL}").fetchone()[0]
             epoch = SchemaEpoch(schema, version, self._new_file(), seq, _shadow_rows(connection, schema))
-            _save_copy(connection, epoch.copy)
+            save_copy(connection, epoch.copy)
             sums = tuple((0, 0) if t.shadow else images.total(connection, t) for t in schema.tables)
             info = SQLiteStateInfo(epoch, sums, read_numbers(connection, schema))
             (self._version,) = connection.execute("PRAGMA data_version").fetchone()
@@ -384,7 +388,7 @@ class SQLiteSystem:
         connection, epoch = self._connection, node.info.epoch
         if self._info.epoch is not epoch:
             return False
-        with self._writing():
+        with writing(self._connection, self._timeout):
             if self._schema_version() != epoch.version:
                 return False
             self._read_journal()
@@ -408,27 +412,6 @@ class SQLiteSystem:
         self._now = node.info
 
     # ---------------------------------------------------------------- the connection
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path,
-            timeout=self._timeout,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=512,
-        )
-        try:
-            # the database of a test need not survive a power failure
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute("PRAGMA foreign_keys = OFF")
-            connection.execute("PRAGMA ignore_check_constraints = ON")
-            disable_for(connection)
-            if self._prepare is not None:
-                self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _schema_version(self) -> int:
         version: int = self._connection.execute("PRAGMA schema_version").fetchone()[0]
@@ -458,54 +441,6 @@ class SQLiteSystem:
         except sqlite3.Error as error:
             hint = "; end the open transaction of the application" if "locked" in str(error) else ""
             raise kind(f"{self._path}: cannot {doing}: {error}{hint}") from error
-
-    @contextmanager
-    def _transaction(self, begin: str | None) -> Iterator[None]:
-        if begin is not None:
-            self._connection.execute(begin)
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Begin a transaction that blocks other writers.
-
-        SQLite's busy timeout starves next to writers that never pause, so this retries more often.
-        """
-        deadline = time.monotonic() + self._timeout
-        self._connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            while True:
-                try:
-                    self._connection.execute("BEGIN IMMEDIATE")
-                    break
-                except sqlite3.OperationalError as error:
-                    if "locked" not in str(error) or time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.0002)
-        finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
-        with self._transaction(None):
-            yield
-
-
-def _in_memory(path: str) -> sqlite3.Connection:
-    """Return a connection to a database that the application takes for one in memory: a file that nothing syncs."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("PRAGMA journal_mode = MEMORY")
-    return connection
-
-
-def _save_copy(connection: sqlite3.Connection, file: Path) -> None:
-    with closing(sqlite3.connect(file)) as target:
-        target.execute("PRAGMA synchronous = OFF")
-        connection.backup(target)
 
 
 def _shadow_rows(connection: sqlite3.Connection, schema: WatchedSchema) -> Delta:
