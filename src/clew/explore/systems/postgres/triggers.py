@@ -136,7 +136,7 @@ def watch(link: Connection, schema: str, watched: WatchedObjects) -> None:
 
 
 def were_disabled(link: Connection, schema: str) -> bool:
-    """Return whether somebody has disabled triggers, so that changes of rows were not recorded."""
+    """Return whether triggers were disabled, so that changes of rows were not recorded."""
     found = link.execute(
         "SELECT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
         "WHERE p.pronamespace = to_regnamespace($1) AND t.tgenabled <> 'A')",
