@@ -244,7 +244,15 @@ def _counting(
         made = tuple(result.update[value] for value in part.outputs)
         return made[0] if len(made) == 1 else made
 
-    return function
+    return _of_no_package(function)
+
+
+def _of_no_package(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls this one, and whose code hash does not follow it into the reference and the model."""
+    names: dict[str, Any] = {"function": function}
+    exec("def call(*values): return function(*values)", names)
+    call: Callable[..., Any] = names["call"]
+    return call
 
 
 def _real(choice: Any) -> Any:

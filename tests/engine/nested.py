@@ -61,7 +61,7 @@ def subgraph_for(rng: Random, model: MGraph, part: MNode, share: float, depth: i
         inputs=part.reads,
         outputs=(output,),
         transform_input=_entering(given),
-        transform_output=_leaving(inside, output, output in model.reducers),
+        transform_output=_leaving(tuple(inside.value_names), output, output in model.reducers),
         after=list(part.after),
         eager=part.eager,
     )
@@ -74,10 +74,10 @@ def _entering(given: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[st
     return enter
 
 
-def _leaving(inside: MGraph, output: str, is_reduced: bool) -> Callable[[Any], dict[str, Any]]:
+def _leaving(names: tuple[str, ...], output: str, is_reduced: bool) -> Callable[[Any], dict[str, Any]]:
     def leave(state: Any) -> dict[str, Any]:
         get = state.get if isinstance(state, Mapping) else lambda name: getattr(state, name, None)
-        made = number([(name, get(name)) for name in inside.value_names]) % 1000
+        made = number([(name, get(name)) for name in names]) % 1000
         return {output: [made] if is_reduced else made}
 
     return leave

@@ -306,8 +306,10 @@ def assembled(graph: MGraph, nodes: list[Any], reducer: Callable[[Any, Any], Any
     from clew.state import registry
 
     schema = schema_of(graph, reducer)
-    made = Graph(nodes, state=schema, edges=list(graph.edges), entry=list(graph.entry) or None)
-    registry._by_class.pop(schema, None)
+    try:
+        made = Graph(nodes, state=schema, edges=list(graph.edges), entry=list(graph.entry) or None)
+    finally:
+        registry._by_class.pop(schema, None)
     return made.bind(**dict(graph.bound)) if graph.bound else made
 
 
