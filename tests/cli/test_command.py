@@ -97,7 +97,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["run", "flow:graph", "--frob"], "no such option: --frob", "clew run --help"),
         (["run", "flow:grahp", "query=a"], "module 'flow' has no 'grahp'", "did you mean 'graph'?"),
         (["run", "flow", "query=a"], "module 'flow' has more than one graph", "flow:asking"),
-        (["run", "flow:Path", "query=a"], "flow:Path must be", "name a clew.Graph"),
+        (["run", "flow:Path", "query=a"], "flow:Path must be a clew.Graph", "known names"),
         (["run", "folw:graph"], "module 'folw' does not exist", "PYTHONPATH"),
         (["run", "flow.py:graph"], "'flow.py:graph' does not name a graph", "MODULE:GRAPH"),
         (["run", "flow:graph"], "'query' is missing", "NAME=JSON"),
@@ -125,6 +125,17 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["replay"], "replay needs a run", "--all"),
         (["prune"], "prune needs a selection", "--keep"),
         (["prune", "--older-than", "long"], "'long' is not a duration", "30d"),
+        (["prune", "--older-than", "3"], "'3' is not a duration", "30d"),
+        (["prune", "--keep", "-1"], "--keep", "clew prune --help"),
+        (["runs", "--limit", "0"], "--limit", "clew runs --help"),
+        (["runs", "--store", "."], "it is a folder", "runs.db"),
+        (["export", "r", "-o", "none/run.json"], "none/run.json cannot be written", "--output"),
+        (["serve", "--port", "99999"], "'--port'", "clew serve --help"),
+        (
+            ["check", "flow:graph", "query=a", "--replay", "none.json"],
+            "none.json cannot be read: No",
+            "check",
+        ),
         (["import", "flow.py"], "flow.py is not valid JSON", "file"),
         (["graph", "flow:graph", "--format", "png"], "'png'", "svg"),
     ],
@@ -140,6 +151,16 @@ def test_a_wrong_command_is_told_what_and_what_to_do(
     assert told[1].startswith("hint: ")
     assert hint in told[1]
     assert done.stdout == ""
+
+
+def test_a_module_with_one_graph_names_it(folder: Folder) -> None:
+    (folder.path / "single.py").write_text(
+        "from clew import Graph, node\n\ngraph = Graph([node(lambda x: 2 * x, name='double', output='y')])\n"
+    )
+    folder.clew("run", "single", "x=1", "--run-id", "ran")
+    folder.clew("submit", "single", "x=2", "--run-id", "sent")
+    assert {row["target"] for row in folder.json("runs")} == {"single:graph"}
+    assert folder.json("rerun", "ran", "--graph", "single")["values"]["y"] == 2
 
 
 def test_a_module_that_cannot_be_imported_is_named_with_the_line(folder: Folder) -> None:

@@ -12,6 +12,7 @@ from clew import Engine
 from clew.cli.declarations import argument, flag, option
 from clew.cli.output import CommandError, remember_option
 from clew.errors import DefinitionError, StoreError, UnknownRunError
+from clew.runtime.loader import complete
 from clew.runtime.project import graph_for, listed_graphs
 from clew.runtime.reporting.events import Listener
 from clew.runtime.turns.turn_calls import TurnOptions
@@ -93,6 +94,10 @@ ThreadOption = Annotated[
     ),
 ]
 
+HeadOption = Annotated[
+    str | None, option("--thread", "NAME", "Make the new run the last one of this thread.")
+]
+
 TimeoutOption = Annotated[
     float | None,
     option(
@@ -151,6 +156,8 @@ def duration_of(text: str, option: str) -> float:
     from clew.views.query import QueryError, seconds_of
 
     try:
+        if text[-1:].isdigit():  # `--older-than 3` would delete what its user meant to keep for days
+            raise QueryError("the unit is missing")
         return seconds_of(text)
     except QueryError:
         raise CommandError(
@@ -189,7 +196,7 @@ def engine_of(
     store: Store, row: RunRow, graph: str | None, listeners: Sequence[Listener] = (), **options: Any
 ) -> Engine:
     """Return an engine for a run, with the given graph or the one that the project lists."""
-    loaded, target = graph_for(row, graph)
+    loaded, target = graph_for(row, graph if graph is None else complete(graph))
     remember_graph(target)
     return Engine(loaded, store=store, listeners=listeners, import_string=target, check=False, **options)
 

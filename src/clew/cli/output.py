@@ -117,8 +117,8 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"^import_string must", "MODULE:GRAPH must"),
     (r"^max_concurrent_nodes must", "--workers must"),
     (r"^on_error must", "--on-error must"),
-    (r"^(durability|seed|timeout) must", r"--\1 must"),
-    (r"^(faults|force): ", r"--\1: "),
+    (r"^(durability|limit|seed|timeout) must", r"--\1 must"),
+    (r"^(app|cursor|faults|force|keep|openapi|status|url): ", r"--\1: "),
     (r"^stop_(before|after)='[^']*': ", r"--stop-\1: "),
 ]
 

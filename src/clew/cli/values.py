@@ -17,12 +17,12 @@ ValuesArgument = Annotated[
     list[str] | None,
     argument(
         "NAME=JSON",
-        "Input values. Anything that is not valid JSON is treated as a string.",
+        "Values. Anything that is not valid JSON is treated as a string.",
         show_default=False,
     ),
 ]
 ValuesFile = Annotated[
-    str | None, option("--values", "FILE", 'Read input values from a JSON file ("-" for standard input).')
+    str | None, option("--values", "FILE", 'Read values from a JSON file ("-" for standard input).')
 ]
 
 
@@ -57,7 +57,9 @@ def read_file(path: str) -> Any:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
         return json.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}", "give a JSON file") from error
+        raise CommandError(
+            f"{path} cannot be read: {error.strerror}", "check the name of the file"
+        ) from error
     except ValueError as error:
         raise CommandError(f"{path} is not valid JSON: {error}", "give a JSON file") from error
     except RecursionError as error:

@@ -31,6 +31,14 @@ def load_graph(import_string: str) -> Graph:
     return load_target(import_string, Graph, "graph", "flow")
 
 
+def complete(import_string: str) -> str:
+    """Return ``MODULE:GRAPH`` for a module that has only one graph; return any other import string unchanged."""
+    if not import_string.replace(".", "_").isidentifier() or import_string.endswith(".py"):
+        return import_string
+    known = [key for key, value in vars(load_module(import_string)).items() if isinstance(value, Graph)]
+    return f"{import_string}:{_only(known, import_string, 'graph')}"
+
+
 def _only(known: list[str], module: str, what: str) -> str:
     """Return the only object of a module."""
     if not known:
@@ -83,8 +91,9 @@ def load_target(
     if not fits(found) and callable(found) and not isinstance(found, type):
         found = _call(import_string, found, what, arguments)
     if not fits(found):
+        others = nearest(path, known) if known else f"module {name!r} has none"
         raise DefinitionError(
-            f"{import_string} must be {_article(what)}, got {type(found).__name__}; name a {_path(kind)}"
+            f"{import_string} must be a {_path(kind)}, got {type(found).__name__}; {others}"
         )
     result: T = found
     return result

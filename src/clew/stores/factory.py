@@ -112,6 +112,10 @@ def open_store(address: str | os.PathLike[str], *, create: bool = True, connecti
         raise StoreError(f"{without_password(text)!r} is not a store URL; give a file or postgresql://...")
     from clew.stores import SQLiteStore
 
+    if not create and Path(text).is_dir():
+        raise StoreError(
+            f"cannot open {text}: it is a folder; name a file in it, such as {Path(text) / 'runs.db'}"
+        )
     if not create and not Path(text).is_file():
         raise StoreError(
             f"store {text!r} does not exist; name it with --store or CLEW_STORE, or start a run there"

@@ -63,8 +63,13 @@ def counterexamples(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
+        problem = (
+            f"cannot be read: {error.strerror}"
+            if isinstance(error, OSError)
+            else f"is not valid JSON: {error}"
+        )
         raise DefinitionError(
-            f"cannot read {path}: {error}; use a .json file written by `clew check --report`"
+            f"{path} {problem}; use a .json file written by `clew check --report`"
         ) from error
     if not isinstance(found, dict) or "clew_check" not in found:
         raise DefinitionError(

@@ -111,7 +111,11 @@ def test_a_database_is_made_for_what_needs_no_value_that_was_set(folder: Folder)
         (["evnets:graph", "meta"], "module 'evnets' does not exist", "PYTHONPATH"),
         (["events.py:graph", "meta"], "'events.py:graph'", "MODULE:GRAPH"),
         (["events:SOME", "meta"], "module 'events' has no 'SOME'", "known names"),
-        (["events:DependencyGraph", "meta"], "must be a graph, got type", "DependencyGraph"),
+        (
+            ["events:DependencyGraph", "meta"],
+            "must be a clew.incremental.DependencyGraph, got type",
+            "known names",
+        ),
         (["events:unmakeable", "meta"], "OSError: no such place", "clew pull --help"),
         (["events:overlapping", "meta"], "match the same node", "use another name"),
         (["events:graph", "meta", "--store", "ftp://x"], "'ftp://x'", "postgresql://"),

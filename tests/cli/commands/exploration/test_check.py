@@ -91,7 +91,7 @@ def test_a_truncated_check_is_not_ok(folder: Path) -> None:
         (["flow:graph", "order=tea", "--invariant", "end"], "unknown invariant 'end'"),
         (["flow:check", "order=tea"], "has its own values and invariants"),
         (["flow:ship"], "flow:ship is a node, not a graph"),
-        (["flow:check", "--replay", "flow.py"], "cannot read flow.py"),
+        (["flow:check", "--replay", "flow.py"], "flow.py is not valid JSON"),
         (["flow:graph"], "'order' is missing: node 'ship' reads it"),
     ],
 )

@@ -91,7 +91,7 @@ def test_an_aborted_exploration_is_exit_code_1_with_the_result_so_far(shop: Fold
     "words, said",
     [
         (["shop:nothing"], "has no 'nothing'"),
-        (["shop:number"], "must be an agent, got int; name a clew.explore.Agent"),
+        (["shop:number"], "must be a clew.explore.Agent, got int"),
         (["nowhere:agent"], "module 'nowhere' does not exist"),
         (["shop.py"], "does not name an agent"),
         (["shop:buggy", "--report", "report.pdf"], "cannot write report.pdf"),

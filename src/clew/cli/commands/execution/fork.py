@@ -8,11 +8,11 @@ from clew.cli.declarations import option
 from clew.cli.options import (
     DropOption,
     GraphOption,
+    HeadOption,
     IdOption,
     JsonOption,
     RunArgument,
     StoreOption,
-    ThreadOption,
     TimeoutOption,
     turn_of,
 )
@@ -30,7 +30,7 @@ def fork(
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
-    thread: ThreadOption = None,
+    thread: HeadOption = None,
     timeout: TimeoutOption = None,
     drop: DropOption = False,
     as_json: JsonOption = False,

@@ -23,7 +23,7 @@ from clew.cli.options import (
 )
 from clew.cli.run_output import drive, id_of
 from clew.cli.values import ValuesArgument, ValuesFile, read_values
-from clew.runtime.loader import load_graph
+from clew.runtime.loader import complete, load_graph
 from clew.runtime.settings import Durability, OnError
 
 
@@ -61,6 +61,7 @@ def run(
 
     You can kill the process at any time and continue with `clew resume RUN`.
     """
+    target = complete(target)
     graph = load_graph(target)
     remember_graph(target)
     given, turn = read_values(pairs, values), turn_of(thread, timeout, drop)

@@ -27,7 +27,10 @@ def demo(
     quick: Annotated[bool, flag("--quick", "Do not slow the nodes down.")] = False,
     page: Annotated[bool, flag("--serve", "Start the page at the end.")] = False,
     port: Annotated[
-        int | None, option("--port", "N", f"Port of the page; 0 for a free one. [default: {DEFAULT_PORT}]")
+        int | None,
+        option(
+            "--port", "N", f"Port of the page; 0 for a free one. [default: {DEFAULT_PORT}]", min=0, max=65_535
+        ),
     ] = None,
 ) -> int:
     """Run example graphs; kill, resume, replay and fork their runs.

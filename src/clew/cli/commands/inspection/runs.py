@@ -30,7 +30,7 @@ def runs(
 ) -> int:
     """List the newest runs in the store.
 
-    They are sorted from oldest to newest.
+    The list is sorted from oldest to newest.
 
     \b
     Examples:

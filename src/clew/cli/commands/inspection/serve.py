@@ -25,7 +25,14 @@ def serve(
         ),
     ] = None,
     port: Annotated[
-        int | None, option("--port", "N", f"Port to listen on; 0 for a free one. [default: {DEFAULT_PORT}]")
+        int | None,
+        option(
+            "--port",
+            "N",
+            f"Port to listen on; 0 for a free one. [default: {DEFAULT_PORT}]",
+            min=0,
+            max=65_535,
+        ),
     ] = None,
     host: Annotated[
         str, option("--host", "ADDRESS", "Address to listen on. Addresses other than loopback need --token.")
@@ -65,8 +72,8 @@ def serve(
       clew serve flow:graph --values events:graph
       clew serve --host 0.0.0.0 --token new --allow-host runs.example.org
 
-    It reads runs without importing any code. Answers and resumed runs are put into queues, for `clew worker`. With
-    MODULE:GRAPH, the server starts a worker for that graph, and can also fork with values, rerun and replay.
+    The server reads runs without importing any code. Answers and resumed runs are put into queues, for `clew worker`.
+    With MODULE:GRAPH, the server starts a worker for that graph, and can also fork with values, rerun and replay.
     """
     return serve_store(
         store,

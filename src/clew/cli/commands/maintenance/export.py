@@ -10,7 +10,7 @@ import typer
 
 from clew.cli.declarations import flag
 from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
-from clew.cli.output import count, say_json, say_line
+from clew.cli.output import CommandError, count, say_json, say_line
 
 
 def export(
@@ -40,7 +40,12 @@ def export(
     if output is None:
         say_json(document)
         return 0
-    output.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    try:
+        output.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    except OSError as error:
+        raise CommandError(
+            f"{output} cannot be written: {error.strerror}", "give another file with --output"
+        ) from error
     about = {"run_id": row.run_id, "file": str(output), "checkpoints": len(document["checkpoints"])}
     if as_json:
         say_json(about)

@@ -20,7 +20,7 @@ from clew.cli.options import (
 from clew.cli.output import command, note, say_json, say_line
 from clew.cli.run_output import id_of
 from clew.cli.values import ValuesArgument, ValuesFile, read_values
-from clew.runtime.loader import load_graph
+from clew.runtime.loader import complete, load_graph
 from clew.runtime.workers.unserved import known_queues
 
 
@@ -52,6 +52,7 @@ def submit(
 
     The command returns at once. Start a worker with `clew worker MODULE:GRAPH`.
     """
+    target = complete(target)
     graph = load_graph(target)
     given, attributes, due = read_values(pairs, values), attributes_of(attribute), time_of(at, "--at")
     with store_at(store, create=True) as opened:
