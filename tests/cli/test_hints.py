@@ -55,6 +55,8 @@ def test_the_doctor_asks_for_the_graph_of_a_run_that_has_no_import_string(folder
     abandon(folder)
     (orphan,) = folder.json("doctor")["orphans"]
     assert shlex.split(orphan["command"])[-2:] == ["--graph", "MODULE:GRAPH"]
+    for words in (("runs",), ("show", "r")):
+        assert orphan["command"] in folder.clew(*words).stdout
 
 
 @pytest.mark.parametrize("run_id", IDS)

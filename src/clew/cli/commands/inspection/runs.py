@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from clew import Engine
 from clew.cli.declarations import flag, option
-from clew.cli.options import JsonOption, StoreOption, store_at
+from clew.cli.options import JsonOption, StoreOption, graph_option, store_at
 from clew.cli.output import command, fitted, local_time, note, say, say_json, say_table
 from clew.cli.selection import selecting
 from clew.errors import StoreCorruptError
@@ -84,7 +84,11 @@ def lost_remark(store: Store, row: RunRow) -> str:
         return ""
     owner = store.owner(row.run_id)
     is_lost = owner is None or not owner.holds
-    return f"its process is gone; continue it with: {command('resume', row.run_id)}" if is_lost else ""
+    return (
+        f"its process is gone; continue it with: {command('resume', row.run_id, graph=graph_option(row))}"
+        if is_lost
+        else ""
+    )
 
 
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:
