@@ -532,7 +532,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--pace must be a number from 0 to 100, got {pace}")
     if given.store is not None and not remove_earlier(given.store):
         print(
-            f"{given.store} is not the store of an earlier demo; choose another file with --store",
+            f"error: {given.store} is not the store of an earlier demo\nhint: choose another file with --store",
             file=sys.stderr,
         )
         return 2

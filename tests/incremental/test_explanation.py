@@ -44,7 +44,7 @@ def test_a_node_without_a_value(graph: DependencyGraph) -> None:
         is None
     )
     assert "never pulled" in explanation.reason
-    assert str(explanation).startswith(f"text is without a value at revision 0: {explanation.reason}")
+    assert str(explanation).startswith(f"text has no value at revision 0: {explanation.reason}")
     assert "never set" in reason(graph, "number")
 
 

@@ -37,7 +37,7 @@ def read_json(text: str, where: str) -> Any:
     except ValueError as error:
         if text[:1] in tuple('{["'):
             raise CommandError(
-                f"{where} is not valid JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'"
+                f"{where} is not valid JSON: {error}", "quote it for the shell, as in '{\"a\": 1}'"
             ) from None
         return text
     return _built(tree, where)

@@ -75,12 +75,11 @@ class Explanation(msgspec.Struct, frozen=True):
         return display.page(display.block(str(self)))
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.node} is {self.freshness or 'without a value'} at revision {self.revision}: {self.reason}"
-        ]
+        condition = f"is {self.freshness}" if self.freshness else "has no value"
+        lines = [f"{self.node} {condition} at revision {self.revision}: {self.reason}"]
         lines += [f"  {cause}" for cause in self.causes if cause.touched_at]
         lines += [
-            f"  input {one.node}: {one.freshness or 'without a value'}, changed at revision {one.changed_at}"
+            f"  input {one.node}: {one.freshness or 'no value'}, changed at revision {one.changed_at}"
             for one in self.inputs
         ]
         if self.stateful:
