@@ -1,4 +1,5 @@
-"""The methods of an engine that run no node: they read, label, delete, export and import the runs of its store."""
+"""The methods of an engine that run no node: they read, label, delete, export and import the runs of its store, and
+send messages to them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from clew.engine.history.blockers import explanation, of_node
 from clew.engine.history.next_items import next_items
 from clew.engine.history.reasons import Why, why
 from clew.engine.options import Status
-from clew.errors import GraphChangedError, InputError, RunStateError, StoreError
+from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph.names import is_text, nearest, similar
 from clew.runtime.children.inside import child_at, frame_at
 from clew.runtime.drivers.session import Session
@@ -17,7 +18,7 @@ from clew.runtime.inspection import read_history, read_result, result_so_far
 from clew.runtime.log.checkpoints import Checkpoint, History
 from clew.runtime.log.entries.records import LabelRecord
 from clew.runtime.log.run_log import lineage_of
-from clew.runtime.log.snapshots import begins_turn
+from clew.runtime.messages import answer_run, send_signal
 from clew.runtime.reporting.events import Event, Listeners
 from clew.runtime.result import RunResult
 from clew.runtime.run_ids import checked_run_id
@@ -144,6 +145,14 @@ class StoredRuns:
             past=lambda node: chain.last_run(node, number),
         )
 
+    def signal(self, run_id: str, name: str, value: Any = None, *, id: str | None = None) -> None:
+        """Send a signal to a run, wherever it executes; ``ctx.wait_for(name)`` takes it. An `id` counts once."""
+        send_signal(self._opener, run_id, name, value, id)
+
+    def answer(self, run_id: str, value: Any, question: str | None = None) -> None:
+        """Answer a run that is in a queue or in another process; `question` is the path of one of several questions."""
+        answer_run(self._opener, run_id, question or "", value)
+
     def runs(self, *, limit: int = 100, cursor: str | None = None, **chosen: Unpack[RunFilter]) -> RunPage:
         """Return the newest runs that match, oldest first; the `cursor` of that page leads to older ones.
 
@@ -168,34 +177,9 @@ class StoredRuns:
         """Delete a run. Raise RunOwnedError if it has a living owner."""
         if checked_run_id(run_id) in self._live:
             raise RunStateError(f"run {run_id!r} is running; cancel it first")
-        self._remove(run_id)
+        from clew.runtime.review.retention import delete
 
-    def _remove(self, run_id: str) -> None:
-        fence, owner = self._opener.claim(run_id)
-        try:
-            self.store.delete(run_id)
-        except StoreError as error:
-            self._opener.release(run_id, fence, owner)
-            turn = next((row for row in self.store.rows() if row.parent == run_id), None)
-            if turn is None or not begins_turn(turn.start):
-                raise
-            raise StoreError(
-                f"run {run_id!r} is followed by the turn {turn.run_id!r} of its thread; delete the later turns first, "
-                f"or drop old ones with engine.prune(...)"
-            ) from error
-        except BaseException:
-            self._opener.release(run_id, fence, owner)
-            raise
-
-    def _detach(self, row: RunRow) -> None:
-        """Make a turn independent of the runs before it: it gets a full initial state."""
-        if row.run_id in self._live:
-            raise RunStateError(f"run {row.run_id!r} is running")
-        fence, owner = self._opener.claim(row.run_id)
-        try:
-            self._opener.repository.detach(row.run_id, fence)
-        finally:
-            self._opener.release(row.run_id, fence, owner)
+        delete(self._opener, run_id)
 
     def prune(
         self,
@@ -208,17 +192,8 @@ class StoredRuns:
         """Delete old runs and return their ids. Runs that can continue are kept, unless `status` selects them."""
         from clew.runtime.review.retention import prune
 
-        return prune(
-            self.store,
-            keep=keep,
-            older_than=older_than,
-            status=status,
-            dry_run=dry_run,
-            now=self._settings.clock.time(),
-            spare=tuple(self._live),
-            delete=self._remove,
-            detach=self._detach,
-        )
+        chosen: Any = {"keep": keep, "older_than": older_than, "status": status}
+        return prune(self._opener, self._live, **chosen, dry_run=dry_run)
 
     def clear_cache(self, node: str | None = None) -> int:
         """Delete the cached results of all nodes with a name, or of all nodes; return how many there were."""

@@ -19,41 +19,37 @@ from clew.engine.options import OPEN
 from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
 from clew.runtime.log.run_rows import STATUSES
 from clew.runtime.log.snapshots import begins_turn
+from clew.runtime.ownership import Ownership
 from clew.state.number_checks import is_number
 from clew.stores import RunRow, Store
 
 
 def prune(
-    store: Store,
+    opener: Ownership,
+    live: Container[str],
     *,
     keep: int | None,
     older_than: float | None,
     status: str | None,
     dry_run: bool,
-    now: float,
-    spare: Container[str],
-    delete: Callable[[str], None],
-    detach: Callable[[RunRow], None],
 ) -> list[str]:
-    """Delete runs and return their ids, oldest first. With `dry_run`, delete nothing. Runs in `spare` are always kept.
-
-    `delete` deletes one run: an engine recognises its own runs even if the store did not confirm a claim.
-    `detach` makes a turn independent of the runs before it.
-    """
+    """Delete runs and return their ids, oldest first. With `dry_run`, delete nothing. The runs that the engine executes
+    (`live`) are always kept."""
     _check(keep, older_than, status)
+    store, now = opener.store, opener.settings.clock.time()
     rows = store.rows()
     heads = {head for _, head in store.threads()}
     going = {
         row.run_id
         for row in _candidates(rows, keep, status)
         if older_than is None or row.updated < now - older_than
-        if row.run_id not in spare and row.run_id not in heads and not _is_owned(store, row)
+        if row.run_id not in live and row.run_id not in heads and not _is_owned(store, row)
     }
-    _keep_parents(going, rows, detach, dry_run=dry_run)
+    _keep_parents(going, rows, lambda row: _is_detached(opener, live, row, dry_run=dry_run))
     chosen = [row.run_id for row in rows if row.run_id in going]
     if dry_run:
         return chosen
-    gone = _deleted(store, chosen, delete)
+    gone = _deleted(opener, chosen)
     return [run_id for run_id in chosen if run_id in gone]
 
 
@@ -67,29 +63,46 @@ def _candidates(rows: Sequence[RunRow], keep: int | None, status: str | None) ->
     return found if keep is None else found[: max(len(found) - keep, 0)]
 
 
-def _keep_parents(
-    going: set[str], rows: Sequence[RunRow], detach: Callable[[RunRow], None], *, dry_run: bool
-) -> None:
+def delete(opener: Ownership, run_id: str) -> None:
+    """Delete a run. Raise RunOwnedError if it has a living owner."""
+    fence, owner = opener.claim(run_id)  # recognises a run of this engine whose claim was not confirmed
+    try:
+        opener.store.delete(run_id)
+    except StoreError as error:
+        opener.release(run_id, fence, owner)
+        turn = next((row for row in opener.store.rows() if row.parent == run_id), None)
+        if turn is None or not begins_turn(turn.start):
+            raise
+        raise StoreError(
+            f"run {run_id!r} is followed by the turn {turn.run_id!r} of its thread; delete the later turns first, "
+            f"or drop old ones with engine.prune(...)"
+        ) from error
+    except BaseException:
+        opener.release(run_id, fence, owner)
+        raise
+
+
+def _keep_parents(going: set[str], rows: Sequence[RunRow], is_detached: Callable[[RunRow], bool]) -> None:
     """Remove the parents of kept forks, unless the fork is a turn that can be detached."""
     roots = _roots(rows)
     for row in reversed(rows):  # a fork is newer than its parent
         if row.parent is None or roots[row.run_id] in going:
             continue
         parent = roots.get(row.parent, row.parent)
-        if parent in going and not _is_detached(row, detach, dry_run=dry_run):
+        if parent in going and not is_detached(row):
             going.discard(parent)
 
 
-def _deleted(store: Store, chosen: Sequence[str], delete: Callable[[str], None]) -> set[str]:
+def _deleted(opener: Ownership, chosen: Sequence[str]) -> set[str]:
     """Delete runs, the newest first; return those that could be deleted."""
     gone: set[str] = set()
     for run_id in reversed(chosen):
         try:
-            delete(run_id)
+            delete(opener, run_id)
         except RunError:
             continue  # another process deleted or claimed it
         except StoreError:
-            rows = store.rows()
+            rows = opener.store.rows()
             roots = _roots(rows)
             if any(row.parent is not None and roots.get(row.parent) == run_id for row in rows):
                 continue  # it was forked in the meantime
@@ -98,13 +111,20 @@ def _deleted(store: Store, chosen: Sequence[str], delete: Callable[[str], None])
     return gone
 
 
-def _is_detached(row: RunRow, detach: Callable[[RunRow], None], *, dry_run: bool) -> bool:
-    """Detach a turn from the runs before it; return False if it is not a turn, or another process executes it."""
+def _is_detached(opener: Ownership, live: Container[str], row: RunRow, *, dry_run: bool) -> bool:
+    """Detach a turn from the runs before it: it gets a full initial state. Return False if it is not a turn, or if it
+    is executed."""
     if row.damage or row.child_of is not None or not begins_turn(row.start):
         return False
     if not dry_run:
         try:
-            detach(row)
+            if row.run_id in live:
+                return False
+            fence, owner = opener.claim(row.run_id)
+            try:
+                opener.repository.detach(row.run_id, fence)
+            finally:
+                opener.release(row.run_id, fence, owner)
         except ClewError:  # it is owned or damaged: the runs before it are kept
             return False
     return True
