@@ -17,28 +17,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.frame import Item
 from clew.errors import AmbiguousCallError
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.log.entries.call_records import WHOLE, CallIntent, Place
+from clew.runtime.log.entries.call_records import WHOLE, Place
+
+if TYPE_CHECKING:
+    from clew.runtime.calls.recorder import ItemCalls
 
 Made = tuple[tuple[int, ...], int, Place, str]
 """Epoch, attempt, place and name of a call."""
 
 
-class CallHistory(Protocol):
-    """The recorded calls and intents of an item."""
-
-    intents: list[CallIntent]
-    own: set[int]  # numbers of the intents of this session
-
-    def made(self) -> set[Made]:
-        """Return the calls that have a recording."""
-
-
-def ambiguous_calls(known: CallHistory, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
+def ambiguous_calls(known: ItemCalls, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
     """Return the ambiguous calls of an item by place and name, and how often each was started.
 
     Calls of the current attempt are running, so they are not ambiguous.
@@ -76,7 +69,7 @@ def about(place: Place) -> str:
 
 
 def check(
-    known: CallHistory, policy: str, item: Item, attempt: int, place: Place, answers: Any
+    known: ItemCalls, policy: str, item: Item, attempt: int, place: Place, answers: Any
 ) -> tuple[Any, ...]:
     """Return () if the call at `place` is to be made, or a tuple with the response that a user gave for it.
 

@@ -37,7 +37,7 @@ from collections.abc import Callable
 from functools import partial
 from inspect import isawaitable
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -74,7 +74,7 @@ from clew.runtime.log.frames import checked_answer
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import NO_ANSWER, RunOpener
-from clew.runtime.reporting.events import Event, Listener
+from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
 from clew.state import position_of, same
@@ -84,21 +84,12 @@ _LOST = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
 """Errors of the child's log, not of its nodes: the outer run cannot continue either."""
 
 
-class Execution(Protocol):
-    """The part of ``clew.runtime.execution`` that runs a child."""
-
-    def for_child(
-        self, graph: Graph, settings: Settings, listeners: tuple[Listener, ...], child_of: tuple[str, str]
-    ) -> Any:
-        """Return the execution of a child in the same store."""
-
-
 class ChildRun:
     """One call of `ctx.run`."""
 
     def __init__(
         self,
-        outer: Execution,
+        outer: Any,  # the `RunExecution` of the run that contains the child
         session: Session,
         item: Item,
         attempt: int,

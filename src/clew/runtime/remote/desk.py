@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from itertools import count
 from threading import Condition, Event, RLock, Thread
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from clew.errors import RunCancelledError, WorkerLostError
 from clew.runtime.process.thread_pool import DaemonThreadPool
@@ -35,18 +35,8 @@ from clew.runtime.remote.inputs import LargeInput
 from clew.runtime.remote.links import LinkClosedError, WorkerLink
 from clew.runtime.remote.pickling import Dumps, loads, pack_raised, unpack_raised
 
-
-class Office(Protocol):
-    """The executor that a desk belongs to."""
-
-    def dispatch(self, call: RemoteCall) -> None:
-        """Submit a call to the cluster, again or for the first time."""
-
-    def stop_task(self, call: RemoteCall, *, is_running: bool) -> None:
-        """End the task of a call that was cancelled."""
-
-    def finished(self, call: RemoteCall) -> None:
-        """Release what a call has used."""
+if TYPE_CHECKING:
+    from clew.runtime.remote.executor import RemoteExecutor
 
 
 class RemoteCall(Future[Any]):
@@ -80,8 +70,10 @@ class RemoteCall(Future[Any]):
 class Desk:
     """Serves the workers of one executor."""
 
-    def __init__(self, office: Office, dumps: Dumps, *, lost_workers: int, lost_after: float) -> None:
-        self._office = office
+    def __init__(
+        self, executor: RemoteExecutor, dumps: Dumps, *, lost_workers: int, lost_after: float
+    ) -> None:
+        self._executor = executor
         self._dumps = dumps
         self._lost_after = lost_after
         self._lock = RLock()
@@ -124,8 +116,8 @@ class Desk:
         """Release a cancelled call."""
         call.is_stopped = True
         call.attempt.ended()
-        self._office.stop_task(call, is_running=is_running)
-        self._office.finished(call)
+        self._executor.stop_task(call, is_running=is_running)
+        self._executor.finished(call)
 
     def finish(self, call: RemoteCall, error: BaseException | None, value: Any = None) -> None:
         """End a call with its result."""
@@ -138,7 +130,7 @@ class Desk:
         for making in makings:
             making.made.put(None)
         call.attempt.ended()
-        self._office.finished(call)
+        self._executor.finished(call)
         if not call.running() and not call.set_running_or_notify_cancel():
             return
         if error is None:
@@ -161,7 +153,7 @@ class Desk:
             making.made.put(None)
         if found == "failed":
             call.attempt.ended()
-            self._office.finished(call)
+            self._executor.finished(call)
             if call.running() or call.set_running_or_notify_cancel():
                 call.set_exception(
                     WorkerLostError(
@@ -183,7 +175,7 @@ class Desk:
     def _again(self, call: RemoteCall) -> None:
         try:
             call.attempt.lost()
-            self._office.dispatch(call)
+            self._executor.dispatch(call)
         except BaseException as error:
             self.finish(call, error)
 

@@ -37,12 +37,12 @@ short form of `Step`, and `Withdrawn`, which removes a finished item.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from clew.engine.records import FailedStep, FinishedItem, Outcome, Question, Retry, Start, Step
-from clew.engine.updates.deltas import NO_DELTAS, Delta, deltas_from
+from clew.engine.records import FailedStep, FinishedItem, Question, Retry, Start, Step
+from clew.engine.updates.deltas import NO_DELTAS, deltas_from
 from clew.runtime.log.entries.call_records import CallIntent, RecordedCall
 from clew.runtime.log.entries.stop_records import StopsRecord
 from clew.runtime.log.entries.stored_errors import error_of, plain_error
@@ -60,6 +60,9 @@ from clew.runtime.log.entries.wait_records import (
 from clew.runtime.log.metrics import Measured
 from clew.stores import LogEntry
 from clew.stores.protocol import OWN_STEP
+
+if TYPE_CHECKING:
+    from clew.runtime.log.entries.codec import EntryDecoder, EntryEncoder
 
 # -- records that only the log has -------------------------------------------------------------------------------
 
@@ -127,29 +130,6 @@ LARGEST_PUBLISHED = 64 * 1024  # bytes; larger data would become blobs, which ar
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-class Encoding(Protocol):
-    """The interface of the encoder for the kinds: it encodes parts of a body as JSON."""
-
-    def value(self, value: Any, at: str) -> Any:
-        """Encode one value."""
-
-    def values(self, values: Mapping[str, Any]) -> Any:
-        """Encode values by name."""
-
-    def outcome(self, outcome: Outcome) -> Any:
-        """Encode an outcome."""
-
-    def deltas(self, deltas: Mapping[str, Delta]) -> Any:
-        """Encode the results of custom reducers."""
-
-
-class Decoding(Protocol):
-    """The interface of the decoder for the kinds; values are already decoded."""
-
-    def outcome(self, plain: Any) -> Outcome:
-        """Build an outcome."""
-
-
 Encoded = tuple[str, int, Any]
 """The path, the number and the body of an entry."""
 
@@ -165,22 +145,22 @@ class Kind(msgspec.Struct, frozen=True):
     noun: str  # plural, for messages
     need: Need
     first: int | None  # the number of the first entry of a path; None if numbers may have gaps
-    encode: Callable[[Any, Encoding], Encoded]
-    decode: Callable[[LogEntry, Any, Decoding], Any]
+    encode: Callable[[Any, EntryEncoder], Encoded]
+    decode: Callable[[LogEntry, Any, EntryDecoder], Any]
     is_temporary: bool = False  # entries are dropped while the run continues
 
 
-def _encode_start(start: Start, out: Encoding) -> Encoded:
+def _encode_start(start: Start, out: EntryEncoder) -> Encoded:
     body = [out.values(start.values), sorted(start.given), list(start.epoch)]
     return with_epoch(start.prefix, start.epoch), 0, body
 
 
-def _decode_start(entry: LogEntry, body: Any, into: Decoding) -> Start:
+def _decode_start(entry: LogEntry, body: Any, into: EntryDecoder) -> Start:
     prefix, _ = without_epoch(entry.path)
     return Start(prefix, body[0], frozenset(body[1]), tuple(body[2]))
 
 
-def _encode_step(step: Step, out: Encoding) -> Encoded:
+def _encode_step(step: Step, out: EntryEncoder) -> Encoded:
     body: Any = [out.outcome(outcome) for outcome in step.outcomes]
     if step.deltas:
         body = {"o": body, "m": out.deltas(step.deltas)}
@@ -189,7 +169,7 @@ def _encode_step(step: Step, out: Encoding) -> Encoded:
     return with_epoch(step.prefix, step.epoch), step.number, body
 
 
-def _decode_step(entry: LogEntry, body: Any, into: Decoding) -> Step:
+def _decode_step(entry: LogEntry, body: Any, into: EntryDecoder) -> Step:
     prefix, epoch = without_epoch(entry.path)
     deltas = NO_DELTAS
     if isinstance(body, dict):
@@ -199,18 +179,18 @@ def _decode_step(entry: LogEntry, body: Any, into: Decoding) -> Step:
     return Step(prefix, entry.n, tuple(map(into.outcome, body)), epoch or _first_attempts(prefix), deltas)
 
 
-def _encode_finished(finished: FinishedItem, out: Encoding) -> Encoded:
+def _encode_finished(finished: FinishedItem, out: EntryEncoder) -> Encoded:
     path = with_epoch(finished.path, finished.epoch)
     return path, finished.n, [out.outcome(finished.outcome), list(finished.epoch)]
 
 
-def _decode_finished(entry: LogEntry, body: Any, into: Decoding) -> FinishedItem:
+def _decode_finished(entry: LogEntry, body: Any, into: EntryDecoder) -> FinishedItem:
     path, _ = without_epoch(entry.path)
     outcome = into.outcome(body[0])
     return FinishedItem(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
 
 
-def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
+def _encode_call(call: RecordedCall, out: EntryEncoder) -> Encoded:
     at, (args, kwargs) = f"call {call.path}", call.request
     body = [
         out.value(call.name, at),
@@ -228,7 +208,7 @@ def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
     return call.path, call.n, body
 
 
-def _decode_call(entry: LogEntry, body: Any, into: Decoding) -> RecordedCall:
+def _decode_call(entry: LogEntry, body: Any, into: EntryDecoder) -> RecordedCall:
     name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, resumption = body
     return RecordedCall(
         path=entry.path,
@@ -257,7 +237,7 @@ def _place(plain: Any) -> tuple[int, ...]:
     return tuple(plain) if isinstance(plain, list) else (plain,)
 
 
-def _encode_intent(intent: CallIntent, out: Encoding) -> Encoded:
+def _encode_intent(intent: CallIntent, out: EntryEncoder) -> Encoded:
     body = [
         out.value(intent.name, f"intent {intent.path}"),
         intent.attempt,
@@ -267,25 +247,25 @@ def _encode_intent(intent: CallIntent, out: Encoding) -> Encoded:
     return intent.path, intent.n, [*body, True] if intent.is_settled else body
 
 
-def _decode_intent(entry: LogEntry, body: Any, into: Decoding) -> CallIntent:
+def _decode_intent(entry: LogEntry, body: Any, into: EntryDecoder) -> CallIntent:
     name, attempt, number, epoch, *settled = body
     *within, last = _place(number)
     return CallIntent(entry.path, attempt, last, name, tuple(epoch), entry.n, bool(settled), tuple(within))
 
 
-def _encode_retry(retry: Retry, out: Encoding) -> Encoded:
+def _encode_retry(retry: Retry, out: EntryEncoder) -> Encoded:
     path = with_epoch(retry.path, retry.epoch)
     body = [retry.delay, out.value(plain_error(retry.error), f"retry {path}"), retry.due]
     return path, retry.attempt, [*body, retry.started, retry.duration] if retry.started else body
 
 
-def _decode_retry(entry: LogEntry, body: Any, into: Decoding) -> Retry:
+def _decode_retry(entry: LogEntry, body: Any, into: EntryDecoder) -> Retry:
     path, epoch = without_epoch(entry.path)
     delay, error, due, *times = body
     return Retry(None, path, entry.n, delay, error_of(error), due, epoch or _first_attempts(path), *times)
 
 
-def _encode_question(question: Question, out: Encoding) -> Encoded:
+def _encode_question(question: Question, out: EntryEncoder) -> Encoded:
     asked = out.value(question.question, f"question {question.path}")
     body = [question.node, asked, question.step, question.position, question.error, question.time]
     if question.schema is not None:
@@ -293,35 +273,35 @@ def _encode_question(question: Question, out: Encoding) -> Encoded:
     return question.path, question.number, body
 
 
-def _encode_answer(answer: AnswerRecord, out: Encoding) -> Encoded:
+def _encode_answer(answer: AnswerRecord, out: EntryEncoder) -> Encoded:
     given = out.value(answer.answer, f"answer {answer.path}")
     body = [given, answer.position, answer.time]
     return answer.path, answer.number, [*body, answer.by] if answer.by else body
 
 
-def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
+def _encode_accepted(accepted: AcceptedChanges, out: EntryEncoder) -> Encoded:
     body: list[Any] = [accepted.structure, dict(accepted.codes), accepted.description]
     filled = {frame: out.values(values) for frame, values in accepted.filled.items()}
     return "", accepted.n, [*body, filled] if filled else body
 
 
-def _encode_stops(stops: StopsRecord, out: Encoding) -> Encoded:
+def _encode_stops(stops: StopsRecord, out: EntryEncoder) -> Encoded:
     passed = [[prefix, list(epoch), steps] for (prefix, epoch), steps in stops.passed.items()]
     return "", stops.n, [list(stops.before), list(stops.after), passed]
 
 
-def _decode_stops(entry: LogEntry, body: Any, into: Decoding) -> StopsRecord:
+def _decode_stops(entry: LogEntry, body: Any, into: EntryDecoder) -> StopsRecord:
     before, after, passed = body
     known = {(prefix, tuple(epoch)): steps for prefix, epoch, steps in passed}
     return StopsRecord(entry.n, tuple(before), tuple(after), known)
 
 
-def _encode_published(data: PublishedData, out: Encoding) -> Encoded:
+def _encode_published(data: PublishedData, out: EntryEncoder) -> Encoded:
     stored = out.value(data.data, f"data emitted at {data.path}")
     return "", data.n, [data.path, data.node, data.name, stored, data.step, data.after, data.time]
 
 
-def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
+def _encode_snapshot(record: Any, out: EntryEncoder) -> Encoded:
     raise TypeError("a snapshot is not a record; encode it with clew.runtime.log.snapshots")
 
 
