@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from clew.engine.frame import Item
 from clew.errors import NodeError, RunCancelledError
-from clew.runtime.drivers.executor_queue import check_workers, queued_attempts_of
+from clew.runtime.drivers.executor_queue import QueuedAttempts, check_workers, queued_attempts_of
 from clew.runtime.drivers.session import Session
 from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.runtime.remote.executor import RemoteExecutor
@@ -28,9 +28,16 @@ def submit(
             check_workers(session, executor)
             return executor.start(session, item, queued_attempts_of(session))
         executor = own_threads()
-    future = executor.submit(_Call(session, item))
-    if isinstance(executor, ThreadPoolExecutor):
-        queued_attempts_of(session).watch((item, item.attempt), future, session)
+    if not isinstance(executor, ThreadPoolExecutor):
+        return executor.submit(_Call(session, item))
+    attempts, attempt = queued_attempts_of(session), (item, item.attempt)
+    attempts.queue(attempt)
+    try:
+        future = executor.submit(_Call(session, item, attempts))
+    except BaseException:
+        attempts.end(attempt)
+        raise
+    future.add_done_callback(lambda _: attempts.end(attempt))
     return future
 
 
@@ -40,13 +47,16 @@ class _Call:
     The thread may start after its attempt has ended and the next one is running; then it does nothing.
     """
 
-    def __init__(self, session: Session, item: Item) -> None:
+    def __init__(self, session: Session, item: Item, queued: QueuedAttempts | None = None) -> None:
         self._session = session
         self.item = item
         self._attempt = item.attempt
+        self._queued = queued
 
     def __call__(self) -> Any:
         item, attempt = self.item, self._attempt
+        if self._queued is not None:
+            self._queued.start((item, attempt), self._session.clock.monotonic())
         if item.attempt != attempt:
             raise RunCancelledError(f"{item.path}: attempt {attempt} ended before its thread started")
         try:

@@ -1,8 +1,8 @@
 """Timeouts of attempts that wait in the queue of an executor: the time counts from the start of the function.
 
-A `ThreadPoolExecutor` marks the future of a call as running when the call starts; this module observes that. The
-executors of ``clew.runtime.remote`` report the grant of a start. With other executors the time counts from the
-submission. Clew's own threads start at once and need none of this.
+A call on a `ThreadPoolExecutor` reports its start itself, and the executors of ``clew.runtime.remote`` report the grant
+of a start. With other executors the time counts from the submission. Clew's own threads start at once and need none of
+this.
 
 A call that timed out and does not stop keeps its worker. While there is such a call, waiting attempts time out in the
 queue too, so that a run whose workers are all stuck ends.
@@ -13,9 +13,8 @@ none. It asks on a thread, because a cluster may take long to answer.
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clew.engine.frame import Item
@@ -70,21 +69,6 @@ class QueuedAttempts:
         """Forget an attempt that has ended."""
         self._began.pop(attempt, None)
         self._stuck.discard(attempt)
-
-    def watch(self, attempt: Attempt, future: Future[Any], session: Session) -> None:
-        """Observe when the call of `future` starts and ends."""
-        monotonic = session.clock.monotonic
-        self.queue(attempt)
-        original = future.set_running_or_notify_cancel
-
-        def started() -> bool:
-            self.start(attempt, monotonic())
-            return original()
-
-        future.set_running_or_notify_cancel = started  # type: ignore[method-assign]
-        if future.running() or future.done():  # it started before the method was replaced
-            self.start(attempt, monotonic())
-        future.add_done_callback(lambda _: self.end(attempt))
 
 
 def queued_attempts_of(session: Session) -> QueuedAttempts:
