@@ -22,7 +22,6 @@ from clew.graph.annotations import shown
 from clew.graph.json_schema import json_schema
 from clew.runtime.calls import pending_awaits
 from clew.runtime.calls.arguments import check_built
-from clew.runtime.calls.awaited_run import AwaitedRun
 from clew.runtime.calls.scopes import NodeCall, Scope, scope_of
 from clew.runtime.calls.transaction import CollectedTransaction
 from clew.runtime.calls.waiting import (
@@ -174,7 +173,9 @@ class RunContext:
         if type(self._watched(result, "run")) is not CoroutineType:
             return result
         assert self.pending is not None
-        return AwaitedRun(result, partial(pending_awaits.forgotten, self.pending[-1], self._item))
+        return pending_awaits.AwaitedRun(
+            result, partial(pending_awaits.forgotten, self.pending[-1], self._item)
+        )
 
     def _watched(self, value: Any, method: str) -> Any:
         """Return what a method of the context returns; if the node has to await it, watch that it does."""

@@ -6,12 +6,14 @@ Rules:
 - At the end of any attempt, they are closed: Python would warn about each of them when it is collected. The task of one
   that has not begun is cancelled.
 - Awaitables that have ended are dropped when the next one is added, so a loop that awaits each of them keeps one.
+- A child that is used like its result, before it was awaited, raises the same error (`AwaitedRun`).
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Coroutine, Generator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -68,3 +70,54 @@ def _tasks() -> dict[Any, Any]:
         return {}
     made = ((task, task.get_coro()) for task in tasks)
     return {getattr(coroutine, "coroutine", coroutine): task for task, coroutine in made}
+
+
+_RESULT = frozenset(
+    {
+        "blocked",
+        "error",
+        "failures",
+        "get",
+        "last_step",
+        "metrics",
+        "questions",
+        "run_id",
+        "state",
+        "status",
+        "values",
+    }
+)
+"""The attributes of a `RunResult` that a node would use."""
+
+
+class AwaitedRun(Coroutine[Any, Any, Any]):
+    """What `ctx.run` returns in an async node: a child that is to be awaited. `forgotten` makes the error of a node
+    that did not. It is a full coroutine, so ``asyncio.gather`` and ``create_task`` accept it."""
+
+    def __init__(self, coroutine: Any, forgotten: Callable[[], OutputError]) -> None:
+        self.coroutine = coroutine
+        self._forgotten = forgotten
+
+    def send(self, value: Any) -> Any:
+        """Continue the child."""
+        return self.coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception in the child."""
+        return self.coroutine.throw(*error)
+
+    def close(self) -> None:
+        """End the child."""
+        self.coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        found: Generator[Any, Any, Any] = self.coroutine.__await__()
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        raise self._forgotten()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _RESULT:
+            raise self._forgotten()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -12,9 +12,12 @@ Decoding runs no code of a class and imports nothing. There are two ways to deco
 - **For handling** (`to_handle`), for a node whose recorded call raised. The error has its original class if this
   process has imported it, so that the same ``except`` clauses catch it. It is built with the nearest builtin base,
   without ``__new__`` and ``__init__`` of the class, and attributes are set directly. If a part could not be stored, it
-  is a stand-in derived from its class, and reading that part is an error that says so. Pydantic's ``ValidationError``
-  has its own form (``validation_errors``). A class inside a function has no name to look up, so a stand-in derives from
-  the nearest base that has one.
+  is a stand-in derived from its class, and reading that part is an error that says so. A class inside a function has
+  no name to look up, so a stand-in derives from the nearest base that has one.
+
+Pydantic's ``ValidationError`` has its own form: the title and one row for each problem. Its class cannot be derived
+from, and its content is not in attributes, so only pydantic's own constructor builds one. Pydantic is never imported
+here: without it there is no such error to write, and none that a handler could catch.
 
 Names in stored data are only looked up among imported classes, and have to be exception classes.
 """
@@ -22,6 +25,7 @@ Names in stored data are only looked up among imported classes, and have to be e
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -41,8 +45,6 @@ from clew.error_text import (
 )
 from clew.errors import ClewError
 from clew.module_names import loaded_module
-from clew.runtime.log.entries.validation_errors import KIND as VALIDATION_ERROR
-from clew.runtime.log.entries.validation_errors import error_of_problems, plain_problems
 from clew.state import encode
 
 _DEEP = 16  # depth of causes, groups and errors in errors that are stored with their content
@@ -100,7 +102,7 @@ def _plain(error: BaseException, around: tuple[BaseException, ...]) -> dict[str,
         plain["group"] = [encodable(said), [_plain(each, inside) for each in members]]
     if not issubclass(type(error), RecordedError):
         _add_content(plain, error, inside)
-    problems = plain_problems(error, lambda each: _plain(each, inside), _is_storable)
+    problems = _plain_problems(error, inside)
     if problems is not None:
         plain["problems"] = problems
     notes = [note for note in notes_of(error) if not is_link_note(note)]
@@ -185,6 +187,71 @@ def _is_storable(value: Any) -> bool:
     return bool(safely(lambda: encode(value, ordered=True), b""))
 
 
+# -- pydantic's validation errors --------------------------------------------------------------------------------
+
+_VALIDATION_ERROR = "pydantic_core._pydantic_core:ValidationError"
+
+
+def _validation_error() -> Any:
+    """Return the class, if this process has loaded pydantic."""
+    core = sys.modules.get("pydantic_core")
+    return None if core is None else getattr(core, "ValidationError", None)
+
+
+def _plain_problems(error: BaseException, inside: tuple[BaseException, ...]) -> dict[str, Any] | None:
+    """Return the content of a `ValidationError` as plain data; None for any other error.
+
+    An input that cannot be stored is replaced by its text.
+    """
+    if type(error) is not _validation_error():
+        return None
+
+    def row(problem: Mapping[str, Any]) -> dict[str, Any]:
+        kind, context = problem["type"], dict(problem.get("ctx") or {})
+        names = [str(kind.type), str(kind.message_template)] if not isinstance(kind, str) else [str(kind)]
+        made: dict[str, Any] = {"type": names, "loc": list(problem["loc"])}
+        value = problem["input"]
+        made["input"] = value if _is_storable(value) else encodable(repr(value))
+        made["raised"] = {k: _plain(v, inside) for k, v in context.items() if isinstance(v, Exception)}
+        rest = {k: v for k, v in context.items() if k not in made["raised"]}
+        made["ctx"] = {k: v if _is_storable(v) else encodable(str(v)) for k, v in rest.items()}
+        return made
+
+    def content() -> dict[str, Any]:
+        made: Any = error.__reduce__()
+        title, problems, mode, is_hidden = made[1]
+        return {"title": title, "rows": list(map(row, problems)), "mode": mode, "hidden": is_hidden}
+
+    found: dict[str, Any] | None = safely(content, None)
+    return found
+
+
+def _error_of_problems(stored: Mapping[str, Any]) -> Exception | None:
+    """Build a `ValidationError` from its content; None if that is not possible."""
+    cls = _validation_error()
+    if cls is None:
+        return None
+    custom = sys.modules["pydantic_core"].PydanticCustomError
+
+    def problem(row: Mapping[str, Any]) -> dict[str, Any]:
+        names, loc = row["type"], tuple(row["loc"])
+        raised = {name: error_of(each, to_handle=True) for name, each in row["raised"].items()}
+        context = {**row["ctx"], **raised}
+        kind = custom(*names, context or None) if len(names) == 2 else names[0]
+        return {"type": kind, "loc": loc, "input": row["input"], "ctx": context}
+
+    def build() -> Exception:
+        rows = list(map(problem, stored["rows"]))
+        made: Exception = cls.from_exception_data(
+            stored["title"], rows, input_type=stored["mode"], hide_input=stored["hidden"]
+        )
+        return made
+
+    # another version of pydantic may not know a type of problem
+    found: Exception | None = safely(build, None)
+    return found
+
+
 _NOTHING = object()
 _MARK = (
     "_clew_stand_in"  # marks a class that was made for a stored error: the names of what could not be stored
@@ -233,8 +300,8 @@ def error_of(plain: Mapping[str, Any], *, to_handle: bool = False) -> Exception:
     args, attributes = _contents(plain, to_handle)
     lost = [name for name in plain.get("lost", ()) if type(name) is str]
     error, cls = None, _class_of(kind)
-    if to_handle and kind == VALIDATION_ERROR and "problems" in plain:
-        error = error_of_problems(plain["problems"], lambda each: error_of(each, to_handle=True))
+    if to_handle and kind == _VALIDATION_ERROR and "problems" in plain:
+        error = _error_of_problems(plain["problems"])
     elif cls is not None and args is not None and not lost and (to_handle or _is_ours(cls)):
         error = _built(cls, args, attributes)
     if error is None:
