@@ -350,9 +350,9 @@ def test_a_cancelled_run_is_not_executed(store: Store) -> None:
 def test_a_run_that_cannot_be_opened_fails_after_its_tries(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.runtime.workers.runner import TakenRunOpener
+    from clew.runtime.workers.runner import GraphRunner
 
-    opened, taken = [], TakenRunOpener.taken
+    opened, taken = [], GraphRunner.taken
 
     def refuses(self: Any, run: Any, token: str) -> Any:
         opened.append((run.row.run_id, run.tries))
@@ -361,7 +361,7 @@ def test_a_run_that_cannot_be_opened_fails_after_its_tries(
             raise GraphChangedError("another graph")
         return taken(self, run, token)
 
-    monkeypatch.setattr(TakenRunOpener, "taken", refuses)
+    monkeypatch.setattr(GraphRunner, "taken", refuses)
     engine = Engine(SYNC, store=store)
     bad, good = engine.submit({"a": 1}, run_id="bad"), engine.submit({"a": 1}, run_id="good", priority=1)
     worker = Worker(SYNC, store=store, tries=4)

@@ -29,8 +29,8 @@ from clew.runtime.workers.presence import history_of
 from clew.stores import Store, TakenRun
 
 
-class GraphRunner:
-    """Executes taken runs of one graph."""
+class GraphRunner(RunOpener):
+    """Opens and executes the runs of one graph that a worker has taken."""
 
     def __init__(
         self,
@@ -42,42 +42,35 @@ class GraphRunner:
         renewer: LeaseRenewer,
         live: dict[str, Session],
     ) -> None:
-        self.graph = graph
-        self._store = store
-        self._settings = settings
-        self.opener = TakenRunOpener(graph, store, settings, listeners)
-        self.opener.repository.owner = owner
-        self._execution = RunExecution(self.opener, live, lease_renewer=renewer)
+        super().__init__(graph, store, settings, listeners)
+        self.repository.owner = owner
+        self._execution = RunExecution(self, live, lease_renewer=renewer)
 
     def execute(self, taken: TakenRun, token: str) -> str:
         """Execute a run in this thread until it stops, and return its status. Raise what prevents that."""
         hold = Hold(taken.row.run_id, token)
-        opening = partial(self.opener.taken, taken, token)
+        opening = partial(self.taken, taken, token)
         return self._execution.drive(hold, opening, check=False).status
 
     def give_back(self, run_id: str, fence: int) -> None:
         """Return a run to its queue, for another worker to take at once."""
         try:
-            self._store.enqueue(run_id, fence, status="queued")
+            self.store.enqueue(run_id, fence, status="queued")
         except ClewError:
             pass  # another one has it, or takes it when this worker is declared dead
 
     def fail(self, taken: TakenRun) -> None:
         """End a run that was taken too often without result: it failed, with its history."""
         row, tries = taken.row, taken.tries - 1
-        history = history_of(row.run_id, self._store.workers())
+        history = history_of(row.run_id, self.store.workers())
         error = TriesExhaustedError(
             f"run {row.run_id!r} was taken from its queue {tries} times in a row and committed nothing"
             + (f" ({'; '.join(history)})" if history else ": its worker died each time")
             + f"; fix the cause, then call engine.resume({row.run_id!r})"
         )
-        now = self._settings.clock.time()
-        self.opener.repository.close(row.run_id, taken.fence, "failed", now, (Failure(error),))
+        now = self.settings.clock.time()
+        self.repository.close(row.run_id, taken.fence, "failed", now, (Failure(error),))
         report_failure(row.run_id, row.graph, Failure(error))
-
-
-class TakenRunOpener(RunOpener):
-    """Opens the runs of one graph that a worker has taken."""
 
     def taken(self, taken: TakenRun, token: str) -> Session:
         """Open a run. Release it if that fails."""

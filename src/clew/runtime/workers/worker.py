@@ -387,7 +387,7 @@ class Worker:
 
     def _release_left(self) -> None:
         for runner in self._runners.values():
-            runner.opener.release_left()
+            runner.release_left()
 
     # -- the end -----------------------------------------------------------------------------------------
 
