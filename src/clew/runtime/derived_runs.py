@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from clew.engine.stops import Stops
 from clew.graph import Graph
 from clew.graph_warnings import warn
 from clew.runtime.children.inner_graphs import check_child_graph
-from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.checks.fingerprints import unchanged_fields
 from clew.runtime.log.checks.run_checks import check_mapping, check_nodes
 from clew.runtime.log.checks.schema_changes import without_unknown
-from clew.runtime.log.registration import PLAIN, Registration
+from clew.runtime.log.registration import NewRun
 from clew.runtime.log.snapshots import is_turn
 from clew.runtime.opener import RunOpener
-from clew.runtime.reporting.events import Listener
 from clew.state import GraphState, Overwrite, equal, position_of
 from clew.state.valid_values import ValidValues
 
@@ -35,11 +32,7 @@ class DerivedRunOpener(RunOpener):
         parent: str,
         step: int | str | None,
         values: Mapping[str, Any] | None,
-        run_id: str,
-        owner: str = "",
-        registration: Registration = PLAIN,
-        stops: Stops | None = None,
-        listener: Listener | None = None,
+        new: NewRun,
     ) -> Session:
         """Start a run from a step of another one, with changed values."""
         state, run = self.at(parent, step)
@@ -49,26 +42,10 @@ class DerivedRunOpener(RunOpener):
         values = replacements(self.graph, "fork", parent, state, values)
         state = self.with_values(state, values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
-        return self._from_state(
-            state,
-            run_id,
-            parent,
-            listener,
-            rule,
-            owner=owner,
-            registration=registration,
-            stops=stops,
-            distance=run.distance,
-        )
+        return self._from_state(state, new, parent, rule, distance=run.distance)
 
     def rerun(
-        self,
-        parent: str,
-        values: Mapping[str, Any] | None,
-        hold: Hold,
-        force: Sequence[str],
-        stops: Stops | None = None,
-        listener: Listener | None = None,
+        self, parent: str, values: Mapping[str, Any] | None, new: NewRun, force: Sequence[str]
     ) -> Session:
         """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse, warn_of_edits
@@ -86,14 +63,12 @@ class DerivedRunOpener(RunOpener):
             state = self.with_values(start, values, f"rerun of {parent!r}")
             # the input of a turn is not a change of values
             origin = None if is_turn(log.row.start) else log.row.parent
-            session = self._from_state(
-                state, hold.run_id, origin, listener, rule, owner=hold.owner, stops=stops
-            )
+            session = self._from_state(state, new, origin, rule)
         else:
             given = {name: start.get(name) for name in position_of(start).given}
             valid = unchanged_fields(log.row, self.graph) - (values or {}).keys()
             given = ValidValues({**given, **(values or {})}, valid)
-            session = self.new(given, hold.run_id, listener, hold.owner, stops, on_conflict=rule)
+            session = self.begin(given, new, on_conflict=rule)
         session.reuse_results(reuse)
         return session
 

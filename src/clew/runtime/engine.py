@@ -11,13 +11,15 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from msgspec.structs import replace
+
 from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, RunStateError
 from clew.graph import Graph, Node
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.execution import RunExecution
-from clew.runtime.log.registration import registered
-from clew.runtime.messages import answer_run, cancel_run, send_signal
+from clew.runtime.log.registration import NewRun, registered
+from clew.runtime.messages import cancel_run
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.reporting.events import Event
 from clew.runtime.reporting.observers import Followers
@@ -27,7 +29,14 @@ from clew.runtime.run_ids import checked_run_id
 from clew.runtime.settings import EngineOptions, Settings, graph_of, listeners_of, read_settings, store_of
 from clew.runtime.stored_runs import StoredRuns
 from clew.runtime.turns.threads import ThreadOpener
-from clew.runtime.turns.turn_calls import TurnCalls, TurnOptions, awhen_free, read_turn, when_free
+from clew.runtime.turns.turn_calls import (
+    NOT_IN_THREAD,
+    TurnCalls,
+    TurnOptions,
+    awhen_free,
+    read_turn,
+    when_free,
+)
 from clew.stores import MemoryStore, Store
 
 if TYPE_CHECKING:
@@ -122,19 +131,13 @@ class Engine(StoredRuns):
         With a `thread`, the run continues from the last state of that thread. It pauses before a step with a node of
         `stop_before`, or after one of `stop_after`.
         """
-        execution, opener = self._execution, self._opener
-        hold = execution.new_hold(run_id)
-        stops, registration = read_stops(opener.graph, stop_before, stop_after), registered(attributes)
+        execution = self._execution
+        hold, run = self._new(run_id, attributes, stop_before, stop_after)
         if thread is None and not turn and progress is False:  # most runs
-            opening = partial(opener.new, values, hold.run_id, None, hold.owner, stops, registration)
-            return execution.drive(hold, opening, check)
+            return execution.drive(hold, partial(self._opener.begin, values, run), check)
         with showing(progress) as listener:
-            if thread is None and not turn:
-                opening = partial(opener.new, values, hold.run_id, listener, hold.owner, stops, registration)
-                return execution.drive(hold, opening, check)
-            call = read_turn(thread, turn)
-            turning = self._turns.opening(call, values, hold, listener, stops, registration=registration)
-            return when_free(call, hold, partial(execution.drive, hold, turning, check))
+            call, opening = self._turns.new(thread, turn, values, replace(run, listener=listener))
+            return when_free(call, hold, partial(execution.drive, hold, opening, check))
 
     async def arun(
         self,
@@ -150,16 +153,25 @@ class Engine(StoredRuns):
         **turn: Unpack[TurnOptions],
     ) -> RunResult:
         """`run` on the running event loop."""
-        execution, opener = self._execution, self._opener
-        hold = execution.new_hold(run_id)
-        stops, registration = read_stops(opener.graph, stop_before, stop_after), registered(attributes)
+        execution = self._execution
+        hold, run = self._new(run_id, attributes, stop_before, stop_after)
         with showing(progress) as listener:
-            if thread is None and not turn:
-                opening = partial(opener.new, values, hold.run_id, listener, hold.owner, stops, registration)
+            call, opening = self._turns.new(thread, turn, values, replace(run, listener=listener))
+            if call is NOT_IN_THREAD:
                 return await execution.adrive(hold, opening, check, at_once=True)
-            call = read_turn(thread, turn)
-            turning = self._turns.opening(call, values, hold, listener, stops, registration=registration)
-            return await awhen_free(call, hold, partial(execution.adrive, hold, turning, check))
+            return await awhen_free(call, hold, partial(execution.adrive, hold, opening, check))
+
+    def _new(
+        self,
+        run_id: str | None,
+        attributes: Mapping[str, str] | None = None,
+        stop_before: Nodes = None,
+        stop_after: Nodes = None,
+    ) -> tuple[Hold, NewRun]:
+        """Return the hold of a run that is to be created, and what its caller has decided about it."""
+        hold = self._execution.new_hold(run_id)
+        stops = read_stops(self._opener.graph, stop_before, stop_after)
+        return hold, NewRun(hold.run_id, hold.owner, stops, registered(attributes))
 
     def start(
         self,
@@ -176,9 +188,8 @@ class Engine(StoredRuns):
 
         With a `thread`, the run first waits for the runs of other callers in that thread.
         """
-        call = read_turn(thread, turn) if thread is not None or turn else None
-        stops = read_stops(self.graph, stop_before, stop_after)
-        return self._handles.start(values, run_id, stops, call, registered(attributes))
+        call = read_turn(thread, turn)
+        return self._handles.start(values, *self._new(run_id, attributes, stop_before, stop_after), call)
 
     def submit(
         self,
@@ -196,11 +207,10 @@ class Engine(StoredRuns):
         The lowest `priority` number goes first. The run is due now, or `at` a time: a datetime with a time zone, or
         seconds since the epoch. With a `thread`, raise ThreadBusyError if its last run has not stopped.
         """
-        from clew.runtime.submission import Submission
+        from clew.runtime.submission import put
 
-        submission = Submission(self._opener, self._execution)
-        submitted = submission.put(values, queue, priority, at, run_id, thread, attributes)
-        return self._handles.handle(submitted)
+        place = (queue, priority, at)
+        return self._handles.handle(put(self._opener, self._live, values, *place, run_id, thread, attributes))
 
     async def asubmit(
         self,
@@ -231,10 +241,9 @@ class Engine(StoredRuns):
 
         Without `queue` and `priority`, a run that has a place in a queue keeps it.
         """
-        from clew.runtime.submission import Submission
+        from clew.runtime.submission import put_again
 
-        submission = Submission(self._opener, self._execution)
-        return self._handles.handle(submission.put_again(run_id, queue, priority, at))
+        return self._handles.handle(put_again(self._opener, run_id, queue, priority, at, live=self._live))
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run in the store, in this process or another one."""
@@ -267,7 +276,7 @@ class Engine(StoredRuns):
         With `answer`, `answers` or `resume`, continue the run `run_id` instead of starting a new one.
         """
         stops = read_stops(self.graph, stop_before, stop_after)
-        call = read_turn(thread, turn) if thread is not None or turn else None
+        call = read_turn(thread, turn)
         return self._handles.stream(values, run_id, answer, answers, resume, check, stops, call)
 
     async def astream(
@@ -286,7 +295,7 @@ class Engine(StoredRuns):
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         stops = read_stops(self.graph, stop_before, stop_after)
-        call = read_turn(thread, turn) if thread is not None or turn else None
+        call = read_turn(thread, turn)
         events = self._handles.astream(values, run_id, answer, answers, resume, check, stops, call)
         try:
             async for event in events:
@@ -356,7 +365,8 @@ class Engine(StoredRuns):
         """
         hold = self._execution.new_hold(run_id)
         with showing(progress) as listener:
-            start = (parent, path, step, values, hold, (stop_before, stop_after), listener)
+            run = NewRun(hold.run_id, hold.owner, listener=listener)
+            start = (parent, path, step, values, run, (stop_before, stop_after))
             call, opening = self._turns.fork(thread, turn, *start)
             return when_free(call, hold, partial(self._execution.drive, hold, opening, check))
 
@@ -379,7 +389,8 @@ class Engine(StoredRuns):
         """`fork` on the running event loop."""
         hold = self._execution.new_hold(run_id)
         with showing(progress) as listener:
-            start = (parent, path, step, values, hold, (stop_before, stop_after), listener)
+            run = NewRun(hold.run_id, hold.owner, listener=listener)
+            start = (parent, path, step, values, run, (stop_before, stop_after))
             call, opening = self._turns.fork(thread, turn, *start)
             return await awhen_free(call, hold, partial(self._execution.adrive, hold, opening, check))
 
@@ -400,10 +411,9 @@ class Engine(StoredRuns):
 
         Nodes in `force` run even if nothing has changed; name those of subgraphs by path, ``"sub/ask"``.
         """
-        hold = self._execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
+        hold, run = self._new(run_id, None, stop_before, stop_after)
         with showing(progress) as listener:
-            opening = partial(self._opener.rerun, parent, values, hold, force, stops, listener)
+            opening = partial(self._opener.rerun, parent, values, replace(run, listener=listener), force)
             return self._execution.drive(hold, opening, check)
 
     async def arerun(
@@ -420,10 +430,9 @@ class Engine(StoredRuns):
         stop_after: Nodes = None,
     ) -> RunResult:
         """`rerun` on the running event loop."""
-        hold = self._execution.new_hold(run_id)
-        stops = read_stops(self.graph, stop_before, stop_after)
+        hold, run = self._new(run_id, None, stop_before, stop_after)
         with showing(progress) as listener:
-            opening = partial(self._opener.rerun, parent, values, hold, force, stops, listener)
+            opening = partial(self._opener.rerun, parent, values, replace(run, listener=listener), force)
             return await self._execution.adrive(hold, opening, check)
 
     def update(
@@ -477,14 +486,6 @@ class Engine(StoredRuns):
             return cancel_run(self._opener, run_id)
         self._execution.stop(session)
         return True
-
-    def signal(self, run_id: str, name: str, value: Any = None, *, id: str | None = None) -> None:
-        """Send a signal to a run, wherever it executes; ``ctx.wait_for(name)`` takes it. An `id` counts once."""
-        send_signal(self._opener, run_id, name, value, id)
-
-    def answer(self, run_id: str, value: Any, question: str | None = None) -> None:
-        """Answer a run that is in a queue or in another process; `question` is the path of one of several questions."""
-        answer_run(self._opener, run_id, question or "", value)
 
     def scheduler_state(self, run_id: str) -> SchedulerState:
         """Return the scheduler of a running run: active nodes, queue, metrics."""

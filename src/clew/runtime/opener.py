@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
@@ -40,10 +40,10 @@ from clew.runtime.log.entries.stop_records import stops_of_resume
 from clew.runtime.log.in_memory.repository import repository_of
 from clew.runtime.log.persons import this_user
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.registration import PLAIN, Registration
+from clew.runtime.log.registration import NewRun
+from clew.runtime.log.repository import FirstState
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.turn_snapshots import SnapshotDistance
-from clew.runtime.log.turns import Turn
+from clew.runtime.log.snapshots import SnapshotDistance
 from clew.runtime.ownership import Claimed, Ownership, root_of
 from clew.runtime.reporting.events import Listener, Listeners
 from clew.runtime.reporting.observers import Followers, split
@@ -105,32 +105,20 @@ class RunOpener(Ownership):
         return program_of(self.graph, position_of(start).given)
 
     def new(
-        self,
-        values: Values | None,
-        run_id: str,
-        listener: Listener | None = None,
-        owner: str = "",
-        stops: Stops | None = None,
-        registration: Registration = PLAIN,
-        *,
-        on_conflict: str | None = None,
-        at_once: bool = False,
+        self, values: Values | None, run_id: str, *, owner: str = "", stops: Stops | None = None
+    ) -> Session:
+        """Start a plain run with values or from a state."""
+        return self.begin(values, NewRun(run_id, owner, stops))
+
+    def begin(
+        self, values: Values | None, run: NewRun, *, on_conflict: str | None = None, at_once: bool = False
     ) -> Session:
         """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
         graph = self.graph
         if isinstance(values, GraphState):
-            return self._from_state(
-                values,
-                run_id,
-                None,
-                listener,
-                owner=owner,
-                at_once=at_once,
-                registration=registration,
-                stops=stops,
-            )
+            return self._from_state(values, run, None, at_once=at_once)
         given, seeded = check_values(graph, values if type(values) is dict else input_values(graph, values))
-        seed = self._seed(run_id)
+        seed = self._seed(run.run_id)
         start = assemble(
             values=seeded if seeded is not values else dict(seeded),
             versions=dict.fromkeys(seeded, 0),
@@ -139,32 +127,18 @@ class RunOpener(Ownership):
             position=Position(seed=seed, given=given),
             history={},
         )
-        options, listeners = self._options(seed, listener, on_conflict, start, stops)
+        options, listeners = self._options(seed, run.listener, on_conflict, start, run.stops)
         machine = Machine.begin(program_of(graph, given), seeded, options)
-        return self._session(
-            run_id,
-            machine,
-            start,
-            seed,
-            listeners,
-            parent=None,
-            owner=owner,
-            at_once=at_once,
-            registration=registration,
-        )
+        return self._session(run, machine, FirstState(start), listeners, at_once=at_once)
 
     def _from_state(
         self,
         state: GraphState,
-        run_id: str,
+        run: NewRun,
         parent: str | None,
-        listener: Listener | None,
         on_conflict: str | None = None,
         *,
-        owner: str = "",
         at_once: bool = False,
-        registration: Registration = PLAIN,
-        stops: Stops | None = None,
         distance: SnapshotDistance | None = None,
     ) -> Session:
         filled = gained(self.graph, state.values)
@@ -181,18 +155,12 @@ class RunOpener(Ownership):
                 raise InputError(
                     f"the state refers to node {name!r}, which this graph does not have; use a state of this graph"
                 )
-        seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener, on_conflict, state, stops)
+        seed = state.seed if state.seed is not None else self._seed(run.run_id)
+        options, listeners = self._options(seed, run.listener, on_conflict, state, run.stops)
         machine = Machine.restore(self.program(state), state, options)
-        origin: dict[str, Any] = {
-            "parent": parent,
-            "owner": owner,
-            "registration": registration,
-            "distance": distance,
-        }
-        if parent is not None:
-            origin["first"] = self._stored_defaults(filled, options)
-        return self._session(run_id, machine, state, seed, listeners, at_once=at_once, **origin)
+        first = None if parent is None else self._stored_defaults(filled, options)
+        begins = FirstState(state, parent, distance=distance, changes=first)
+        return self._session(run, machine, begins, listeners, at_once=at_once)
 
     def _stored_defaults(self, filled: Mapping[str, Any], options: Options) -> AcceptedChanges | None:
         """Return the record of the defaults of new fields: a fork stores only the values that the caller set."""
@@ -381,7 +349,7 @@ class RunOpener(Ownership):
         finished = [dict(outcome.update) for outcome in log.finished.values()]
         answers = [dict(answers) for answers in log.answers.values()]
         if log.frames or holds_stored(state.values.values(), finished, answers):
-            options = msgspec.structs.replace(options, step_by_step=have_been_made())
+            options = replace(options, step_by_step=have_been_made())
         return Machine.restore(now or program, state, options, prior_work)
 
     def _options(
@@ -414,54 +382,32 @@ class RunOpener(Ownership):
 
     def _session(
         self,
-        run_id: str,
+        run: NewRun,
         machine: Machine,
-        start: GraphState,
-        seed: int,
+        begins: FirstState,
         listeners: Listeners | None,
         *,
-        parent: str | None,
-        owner: str,
         at_once: bool = False,
-        registration: Registration = PLAIN,
-        turn: Turn | None = None,
-        distance: SnapshotDistance | None = None,
-        first: AcceptedChanges | None = None,
     ) -> Session:
         """Create a run, and return its session. A queued run is not executed here: the caller drops the session."""
-        settings = self.settings
+        settings, is_queued = self.settings, run.registration.queue is not None
         created = settings.clock.time()
         # Listeners get events of a durable run. Without listeners, the background writer may create the run later.
         wait = settings.durability != "async" or listeners is not None or not self.store.defers
-        wait = wait or registration.queue is not None
+        wait = wait or is_queued
         repository, fence = self.repository, 0
         if repository.keeps:
-            owner = owner or self.name_for(run_id)
-            if self.store.encodes:
-                start = start.with_digest(start.digest)  # the row and the log need it
+            if not run.owner:
+                run = replace(run, owner=self.name_for(run.run_id))
+            if self.store.encodes:  # the row and the log need the digest
+                begins = replace(begins, state=begins.state.with_digest(begins.state.digest))
             try:
-                fence = repository.create(
-                    run_id,
-                    start,
-                    seed,
-                    created,
-                    parent=parent,
-                    parent_step=None if parent is None else start.step,
-                    target=settings.import_string,
-                    token=owner,
-                    lease=settings.lease,
-                    on_conflict=machine.options.on_conflict,
-                    stops=machine.options.stops,
-                    wait=wait,
-                    at_once=at_once,
-                    registration=registration,
-                    turn=turn,
-                    distance=distance,
-                    first=None if registration.queue is None else first,
-                )
+                made = (machine.options, settings, created)
+                fence = repository.create(run, begins, *made, wait=wait, at_once=at_once)
             except StoreError:  # the run may exist nevertheless, owned by this process
-                self.left(run_id, owner)
+                self.left(run.run_id, run.owner)
                 raise
+        run_id, start = run.run_id, begins.state
         session = Session(
             run_id,
             machine,
@@ -470,13 +416,13 @@ class RunOpener(Ownership):
             repository.runs,
             start,
             fence=fence,
-            owner=owner,
+            owner=run.owner,
             created=created,
             listeners=listeners,
             cache=self._cache,
         )
-        if first is not None and registration.queue is None:
-            session.writer.write([first])
+        if begins.changes is not None and not is_queued:
+            session.writer.write([begins.changes])
         return session
 
     def _seed(self, run_id: str) -> int:

@@ -7,6 +7,7 @@ in `Engine.run`. A submitted run is a new run, or the next run of a thread whose
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,12 @@ from clew.graph.names import is_text
 from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.take import observed_run
-from clew.runtime.execution import RunExecution
 from clew.runtime.log.reader import StoredRun
-from clew.runtime.log.registration import Registration, registered
+from clew.runtime.log.registration import NewRun, Registration, registered
 from clew.runtime.opener import NO_ANSWER, RunOpener
-from clew.runtime.run_ids import checked_run_id
+from clew.runtime.run_ids import checked_run_id, new_run_id
 from clew.runtime.settings import read_settings
-from clew.runtime.turns.threads import ThreadOpener, check_thread
+from clew.runtime.turns.threads import HeadRules, ThreadOpener, check_thread
 from clew.state.number_checks import is_int, is_number
 from clew.stores import QueueEntry, RunRow, Store
 
@@ -35,56 +35,43 @@ _LARGEST = 2**31 - 1  # the largest priority number
 _LATEST = 253_402_300_800.0  # the year 10,000: no datetime is later
 
 
-class Submission:
-    """Puts the runs of one engine into queues."""
-
-    def __init__(self, opener: ThreadOpener, execution: RunExecution) -> None:
-        self._opener = opener
-        self._execution = execution
-        self._is_live = execution.live.__contains__
-
-    def put(
-        self,
-        values: Values | None,
-        queue: Any,
-        priority: Any,
-        at: Any,
-        run_id: str | None,
-        thread: str | None,
-        attributes: Any,
-    ) -> str:
-        """Store a run and its entry in a queue; return its id."""
-        opener = self._opener
-        _ = opener.graph  # raises without one
-        due = read_time(at, opener.settings.clock.time())
-        entry = QueueEntry(check_queue(queue), _checked_priority(priority), due)
-        registration = registered(attributes, queue=entry)
-        hold = self._execution.new_hold(run_id)
-        if thread is None:
-            session = opener.new(values, hold.run_id, registration=registration)
-        else:
-            session = opener.turn(
-                check_thread(thread),
-                values,
-                hold.run_id,
-                "",
-                resume=None,
-                is_live=self._is_live,
-                registration=registration,
-            )
-        for observer in opener.observers:
-            observer.submit(observed_run(session))
-        return hold.run_id
-
-    def put_again(self, run_id: str, queue: Any, priority: Any, at: Any) -> str:
-        """Put a run that has stopped into a queue; it continues where it stopped."""
-        if self._is_live(run_id):
-            raise RunStateError(f"run {run_id!r} is running here, so it cannot be put into a queue")
-        return put_again(self._opener, run_id, queue, priority, at)
+def put(
+    opener: ThreadOpener,
+    live: Container[str],
+    values: Values | None,
+    queue: Any,
+    priority: Any,
+    at: Any,
+    run_id: str | None,
+    thread: str | None,
+    attributes: Any,
+) -> str:
+    """Store a run and its entry in a queue; return its id. `live` are the runs that the engine executes."""
+    _ = opener.graph  # raises without one
+    due = read_time(at, opener.settings.clock.time())
+    entry = QueueEntry(check_queue(queue), _checked_priority(priority), due)
+    run = NewRun(new_run_id(run_id), registration=registered(attributes, queue=entry))
+    if thread is None:
+        session = opener.begin(values, run)
+    else:
+        session = opener.turn(check_thread(thread), values, run, HeadRules(live))
+    for observer in opener.observers:
+        observer.submit(observed_run(session))
+    return run.run_id
 
 
-def put_again(opener: RunOpener, run_id: str, queue: Any = None, priority: Any = None, at: Any = None) -> str:
+def put_again(
+    opener: RunOpener,
+    run_id: str,
+    queue: Any = None,
+    priority: Any = None,
+    at: Any = None,
+    *,
+    live: Container[str] = (),
+) -> str:
     """Put a run that has stopped into a queue; it continues where it stopped."""
+    if run_id in live:
+        raise RunStateError(f"run {run_id!r} is running here, so it cannot be put into a queue")
     due = read_time(at, opener.settings.clock.time())
     where = "" if queue is None else check_queue(queue)
     level = None if priority is None else _checked_priority(priority)
@@ -127,7 +114,7 @@ def queue_fork(run: StoredRun, step: int | str | None, run_id: str) -> None:
     entry = QueueEntry() if place is None else QueueEntry(place.queue, place.priority)
     registration = Registration(queue=entry, codes=run.accepted.codes)
     opener = queueing_opener(store, run)
-    opener.forked(parent, step, None, checked_run_id(run_id), registration=registration)
+    opener.forked(parent, step, None, NewRun(checked_run_id(run_id), registration=registration))
 
 
 def check_queue(name: Any) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.engine.history.chain import Chain
 from clew.engine.history.reasons import RunLineage, Why, why
@@ -20,16 +21,14 @@ from clew.errors import InputError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.children.inner_graphs import subgraph_at
 from clew.runtime.derived_runs import DerivedRunOpener
-from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.checks.run_checks import check_step
 from clew.runtime.log.frames import graph_at
 from clew.runtime.log.reader import RunReader
-from clew.runtime.log.registration import Registration
+from clew.runtime.log.registration import NewRun, Registration
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.opener import RunOpener
-from clew.runtime.reporting.events import Listener
 from clew.state import GraphState
 from clew.stores import ThreadMove
 
@@ -101,9 +100,8 @@ def forked(
     path: str | None,
     step: int | str | None,
     values: Mapping[str, Any] | None,
-    hold: Hold,
+    new: NewRun,
     stops: tuple[Nodes, Nodes] = (None, None),
-    listener: Listener | None = None,
     move: ThreadMove | None = None,
 ) -> Session:
     """Start a run from a step of another run, or of a child or a subgraph inside it.
@@ -111,17 +109,15 @@ def forked(
     A fork of a subgraph is independent of the run around it, and executes the inner graph. `stops` name nodes of the
     graph that is executed. With a `move`, the new run becomes the head of a thread.
     """
-    rest = ""
+    rest, registration = "", Registration(move)
     if path is not None:
         parent, rest = child_at(opener.runs, parent, path)
     if not rest:
-        read = read_stops(opener.graph, *stops)
-        new = (hold.run_id, hold.owner, Registration(move), read, listener)
-        return opener.forked(parent, step, values, *new)
+        new = replace(new, registration=registration, stops=read_stops(opener.graph, *stops))
+        return opener.forked(parent, step, values, new)
     frame = frame_at(opener.runs, parent, rest)
     state = frame.state(step).rooted()
     graph = subgraph_at(opener.graph, frame.graph, frame.prefix, state, parent)
     inner = RunOpener(graph, opener.store, opener.settings, (*opener.listeners, *opener.observers))
     state = inner.with_values(state, values, f"fork of {path}")
-    read = read_stops(graph, *stops)
-    return inner.new(state, hold.run_id, listener, hold.owner, read, Registration(move))
+    return inner.begin(state, replace(new, registration=registration, stops=read_stops(graph, *stops)))

@@ -6,9 +6,6 @@ engine refers to a job, as long as it executes; handles do not.
 
 Threads are daemons. When the program exits or the engine is closed, running jobs are cancelled, and have five seconds
 to store that. A run whose node does not end in that time has no owner afterwards, and can be resumed.
-
-Waiting for a job uses a lock of each waiter, which the job releases. An interrupt in `threading.Event` or in a future
-can leave their common lock acquired, and everything that uses it would wait forever.
 """
 
 from __future__ import annotations
@@ -24,8 +21,9 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
 
+from msgspec.structs import replace
+
 from clew.engine.program import check_values
-from clew.engine.stops import Stops
 from clew.errors import RunOwnedError, RunStateError, ThreadBusyError
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers.hold import Hold
@@ -35,9 +33,10 @@ from clew.runtime.handles.given_answers import GivenAnswer, deliver, refuse, sen
 from clew.runtime.handles.live_events import LiveEvents
 from clew.runtime.inspection import read_result
 from clew.runtime.log.checks.run_checks import input_values
-from clew.runtime.log.registration import PLAIN, Registration
+from clew.runtime.log.registration import NewRun
 from clew.runtime.messages import answer_run, is_for_others
 from clew.runtime.opener import NO_ANSWER
+from clew.runtime.process.calls_back import await_call, wait_for_call
 from clew.runtime.result import RunResult
 from clew.runtime.turns.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
 from clew.state import GraphState
@@ -116,13 +115,11 @@ class Job:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait for the end in the caller's thread; return whether it came in time."""
-        turn = Lock()
-        turn.acquire()
-        try:
-            self.when_done(turn.release)
-            return turn.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
-        finally:
-            self.forget(turn.release)
+        return wait_for_call(self.when_done, seconds, forget=self.forget)
+
+    async def ended(self) -> None:
+        """Wait for the end on the running event loop."""
+        await await_call(self.when_done, forget=self.forget)
 
 
 class BackgroundRuns:
@@ -172,21 +169,13 @@ class BackgroundRuns:
 
     # -- starting ----------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        values: Values | None,
-        run_id: str | None,
-        stops: Stops | None = None,
-        turn: TurnCall | None = None,
-        registration: Registration = PLAIN,
-    ) -> Job:
+    def start(self, values: Values | None, hold: Hold, run: NewRun, turn: TurnCall | None = None) -> Job:
         """Start a new run, in a thread if `turn` names one."""
-        hold = self._execution.new_hold(run_id)
-        job = Job(hold.run_id, LiveEvents(hold.run_id))
+        job = Job(run.run_id, LiveEvents(run.run_id))
+        run = replace(run, listener=job.live)
         if turn is not None:
-            return self._start_turn(turn, values, job, hold, stops, registration)
-        given: Any = {"owner": hold.owner, "stops": stops, "registration": registration}
-        opening = partial(self._opener.new, values, hold.run_id, job.live, **given)
+            return self._start_turn(turn, values, job, hold, run)
+        opening = partial(self._opener.begin, values, run)
         if not inside_event_loop():
             return self._on_thread(job, hold, opening)
         graph = self._opener.graph
@@ -194,17 +183,9 @@ class BackgroundRuns:
             check_values(graph, input_values(graph, values))  # raise now, not in the task
         return self._as_task(job, hold, opening, is_new=True)
 
-    def _start_turn(
-        self,
-        turn: TurnCall,
-        values: Values | None,
-        job: Job,
-        hold: Hold,
-        stops: Stops | None,
-        registration: Registration,
-    ) -> Job:
+    def _start_turn(self, turn: TurnCall, values: Values | None, job: Job, hold: Hold, run: NewRun) -> Job:
         """Start the next run of a thread. If another caller runs the thread, wait for it in the background."""
-        opens = partial(self._turns.opening, turn, values, hold, job.live, stops, registration=registration)
+        opens = partial(self._turns.opening, turn, values, run)
         opening = opens()
         if inside_event_loop():
             return self._as_task(job, hold, opening, turn=turn)

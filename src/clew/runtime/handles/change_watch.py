@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from clew.errors import RunStateError
-from clew.runtime.log.run_tail import FOLLOWED
+from clew.runtime.handles.stored_events import FOLLOWED
 from clew.stores import RunRow, Store
 
 _SOON = 0.25  # seconds between polls while the run changes

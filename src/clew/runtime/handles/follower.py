@@ -13,17 +13,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from clew.engine.options import MOVING
 from clew.errors import RunError, UnknownRunError
 from clew.graph.graph import inside_event_loop
-from clew.runtime.handles.change_watch import ChangeWatch
 from clew.runtime.handles.event_position import EventPosition
 from clew.runtime.handles.live_events import LiveEvent, LiveEvents, Reader
 from clew.runtime.handles.stored_events import StoredEvents
-from clew.runtime.log.run_tail import RunTail
-from clew.runtime.process.clock import Clock
+from clew.runtime.process.calls_back import await_call
 from clew.runtime.reporting.events import Event
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from clew.runtime.drivers.off_loop import OffLoop
+    from clew.runtime.handles.handle import RunHandles
 
 ENDED = ("completed", "failed", "cancelled")
 """The statuses of a run that does not continue unless it is resumed."""
@@ -40,36 +39,23 @@ _IDLE = 1.0  # seconds after which a reader of live events checks whether the ru
 _BLOCKED = 0.05  # seconds between two reads of steps that are not stored yet
 
 
-class RunSource(Protocol):
-    """Where a follower finds a run."""
-
-    def is_here(self, run_id: str) -> bool:
-        """Return whether this engine executes the run, or is about to."""
-
-    def live_events(self, run_id: str) -> LiveEvents | None:
-        """Return the events of a run that this engine executes or has executed, if a handle has them."""
-
-
 class Follower:
     """Collects the events of one run after a position. With `follow`, only the end of the run ends them."""
 
     def __init__(
         self,
-        source: RunSource,
-        tail: RunTail,
-        watch: ChangeWatch,
-        position: EventPosition,
+        handles: RunHandles,
         run_id: str,
-        clock: Clock,
+        position: EventPosition,
         failure: Callable[[], BaseException | None],
         *,
         follow: bool,
     ) -> None:
-        self._source = source
+        self._source = handles.background
         self._run_id = run_id
-        self._watch = watch
+        self._watch = handles.watch(run_id)
         self._position = position
-        self._stored = StoredEvents(tail, run_id, position, clock.time)
+        self._stored = StoredEvents(handles.opener.runs, run_id, position, handles.settings.clock.time)
         self._failure = failure  # why the handle could not execute the run, or the run refused its answer
         self._error: BaseException | None = None  # such a failure, until it is raised
         self._follow = follow
@@ -239,22 +225,9 @@ class EventStream:
         self._ready.extend(self._follower.take())
 
     async def _wait(self) -> None:
-        import asyncio
+        reader = self._follower.reader
+        await await_call(_ignore if reader is None else reader.when_news, self._follower.delay)
 
-        follower, loop = self._follower, asyncio.get_running_loop()
-        woken = asyncio.Event()
 
-        def wake() -> None:
-            try:
-                loop.call_soon_threadsafe(woken.set)
-            except RuntimeError:  # the loop is closed
-                pass
-
-        if follower.reader is not None:
-            follower.reader.wake = wake
-            if follower.reader.has_news:
-                return
-        try:
-            await asyncio.wait_for(woken.wait(), follower.delay)
-        except TimeoutError:
-            pass
+def _ignore(wake: Callable[[], object]) -> None:
+    """Never call: this reader only waits for the time."""

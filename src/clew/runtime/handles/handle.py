@@ -11,9 +11,8 @@ here; call them with `asyncio.to_thread` there.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Generator, Iterator
+from typing import Any, cast
 
 from clew.engine.options import Status
 from clew.engine.records import Question
@@ -26,18 +25,14 @@ from clew.runtime.handles.event_position import EventPosition
 from clew.runtime.handles.follower import EventStream, Follower
 from clew.runtime.handles.given_answers import GivenAnswer, refusal_of
 from clew.runtime.handles.run_streams import RunStreams, StreamRequest
+from clew.runtime.handles.stored_events import open_questions
 from clew.runtime.inspection import read_result
-from clew.runtime.log.in_memory.reader import tail_of
-from clew.runtime.log.run_tail import RunTail
 from clew.runtime.messages import cancel_run, is_moving, send_signal
 from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.run_ids import checked_run_id
 from clew.runtime.turns.turn_calls import TurnCalls
 from clew.state.number_checks import is_number
-
-if TYPE_CHECKING:
-    pass
 
 
 class RunHandles:
@@ -71,10 +66,6 @@ class RunHandles:
         """Return a watch for one reader of a run."""
         return ChangeWatch(self.opener.store, run_id, self.settings.lease)
 
-    def tail(self, run_id: str) -> RunTail:
-        """Return the end of the log of a run."""
-        return tail_of(self.opener.runs, run_id)
-
 
 class RunHandle:
     """A handle of one run, in this process or another. ``await handle`` waits for its result, like `result`."""
@@ -99,7 +90,7 @@ class RunHandle:
     @property
     def questions(self) -> tuple[Question, ...]:
         """The questions that are open now."""
-        return tuple(self._handles.tail(self.run_id).questions())
+        return tuple(open_questions(self._handles.opener.runs, self.run_id))
 
     def events(self, after: str | None = None, *, follow: bool = False) -> EventStream:
         """Return an iterator over the events from the beginning, or after a cursor, and then as they happen.
@@ -111,16 +102,8 @@ class RunHandle:
         handles, run_id = self._handles, self.run_id
         if not isinstance(follow, bool):
             raise InputError(f"follow must be True or False, got {follow!r}")
-        follower = Follower(
-            handles.background,
-            handles.tail(run_id),
-            handles.watch(run_id),
-            EventPosition.after(run_id, after),
-            run_id,
-            handles.settings.clock,
-            self._failure,
-            follow=follow,
-        )
+        position = EventPosition.after(run_id, after)
+        follower = Follower(handles, run_id, position, self._failure, follow=follow)
         return EventStream(follower, handles.execution.elsewhere)
 
     def _failure(self) -> BaseException | None:
@@ -165,7 +148,6 @@ class RunHandle:
     async def _aresult(self) -> RunResult:
         import asyncio
 
-        loop = asyncio.get_running_loop()
         with _Waiting(self) as waiting:
             while True:
                 off_loop = self._handles.execution.elsewhere()
@@ -175,13 +157,7 @@ class RunHandle:
                 if waiting.job is None:
                     await asyncio.sleep(waiting.delay)
                     continue
-                done = asyncio.Event()
-                wake = partial(_wake, loop, done.set)
-                waiting.job.when_done(wake)
-                try:
-                    await done.wait()
-                finally:
-                    waiting.job.forget(wake)
+                await waiting.job.ended()
         self._handles.execution.check_of(None)(found)
         return found
 
@@ -227,7 +203,6 @@ class _Waiting:
         self._handle = handle
         self._handles = handle._handles
         self._watch = self._handles.watch(handle.run_id)
-        self._tail = self._handles.tail(handle.run_id)
         self._row: Any = None
         self.job: Job | None = None
         self._given, handle._given = handle._given, []
@@ -264,7 +239,7 @@ class _Waiting:
                 self._watch.check_owner(self._row)
             return None
         try:
-            self._row = row = self._tail.row()
+            self._row = row = handles.opener.runs.open(run_id).row
         except UnknownRunError:
             if own is None or own.result is None:
                 raise
@@ -274,10 +249,3 @@ class _Waiting:
         if handles.background.is_here(run_id) or is_moving(handles.opener.store, row):
             return None
         return read_result(handles.opener, run_id)
-
-
-def _wake(loop: Any, callback: Callable[[], None]) -> None:
-    try:
-        loop.call_soon_threadsafe(callback)
-    except RuntimeError:  # the loop is closed
-        pass

@@ -36,22 +36,23 @@ class LiveEvent(NamedTuple):
 
 
 class Reader:
-    """A queue of events for one reader. `wake` is called, from any thread, when there is something new."""
+    """A queue of events for one reader."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[LiveEvent | None] = SimpleQueue()
-        self.wake: Callable[[], None] | None = None
+        self._wake: Callable[[], object] | None = None
 
     def put(self, event: LiveEvent | None) -> None:
         """Add an event; None only wakes the reader."""
         self._queue.put(event)
-        if self.wake is not None:
-            self.wake()
+        if self._wake is not None:
+            self._wake()
 
-    @property
-    def has_news(self) -> bool:
-        """Return whether there is something new."""
-        return not self._queue.empty()
+    def when_news(self, wake: Callable[[], object]) -> None:
+        """Call a function when there is something new, from any thread; now if there is."""
+        self._wake = wake
+        if not self._queue.empty():
+            wake()
 
     def wait(self, seconds: float, into: deque[LiveEvent]) -> None:
         """Wait until there is something new, and move it into a queue of the caller."""

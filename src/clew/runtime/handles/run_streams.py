@@ -5,26 +5,31 @@ A stream executes the run, so leaving it early cancels the run. To follow a run 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.stops import Stops
 from clew.errors import InputError, RunExistsError, UnknownRunError
-from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
 from clew.runtime.handles.event_position import CursorTags
 from clew.runtime.late_answers import aread_late_answers, steps_with_late_answers
+from clew.runtime.log.registration import NewRun
 from clew.runtime.opener import NO_ANSWER
 from clew.runtime.reporting.events import Event
 from clew.runtime.result import RunResult
 from clew.runtime.turns.turn_calls import TurnCall, TurnCalls, awhen_free, when_free
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
@@ -79,11 +84,11 @@ class RunStreams:
         else:
             hold = execution.new_hold(request.run_id)
             tags = CursorTags(hold.run_id, pass_on)
-            values, stops = request.values, request.stops
+            run = NewRun(hold.run_id, hold.owner, request.stops, listener=tags)
             if request.turn is not None:
-                opening = self._turns.opening(request.turn, values, hold, tags, stops)
+                opening = self._turns.opening(request.turn, request.values, run)
             else:
-                opening = partial(self._opener.new, values, hold.run_id, tags, owner=hold.owner, stops=stops)
+                opening = partial(self._opener.begin, request.values, run)
 
         def opened(**options: Any) -> Session | RunResult:
             try:
@@ -124,8 +129,8 @@ class RunStreams:
             if self._opener.graph.has_async_nodes:
                 import asyncio
 
-                return streams.start(
-                    streams.from_thread(
+                return _start(
+                    _from_thread(
                         lambda: asyncio.run(_adrive(execution, hold, session)),
                         events,
                         lambda: execution.stop(session),
@@ -134,7 +139,7 @@ class RunStreams:
                     )
                 )
             steps = steps_with_late_answers(execution, hold, session)
-            return streams.start(streams.from_driver(steps, events, free, check))
+            return _start(_from_driver(steps, events, free, check))
         except BaseException as error:
             free(error)
             raise
@@ -153,7 +158,7 @@ class RunStreams:
             driving = execution.adrive(hold, opening, False, at_once=not request.continues)
         else:
             driving = awhen_free(turn, hold, partial(execution.adrive, hold, opening, False))
-        events = streams.from_task(
+        events = _from_task(
             driving, queue, lambda: execution.stop(hold.session), execution.check_of(request.check)
         )
         try:
@@ -166,3 +171,117 @@ class RunStreams:
 async def _adrive(execution: RunExecution, hold: Hold, session: Session) -> RunResult:
     result = await execution.adrive_session(session)
     return await aread_late_answers(execution, hold, result)
+
+
+# -- events as they come -----------------------------------------------------------------------------------------
+
+_STARTED: Any = None  # the first value of a stream; `_start` consumes it
+
+Check = Callable[[Any], None]
+"""Called with the result after the last event; raises the error of the run."""
+
+Free = Callable[[BaseException], None]
+"""Called if a stream is left before its run has ended, to release the run."""
+
+
+def _start(events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    """Start a stream, so that its cleanup runs even if the caller never iterates over it."""
+    next(events)
+    return events
+
+
+def _from_driver(
+    driving: Generator[None, None, Any], events: SimpleQueue[Event | None], free: Free, check: Check
+) -> Generator[Event, None, None]:
+    """Yield the events of a run that the caller's thread executes."""
+    try:
+        yield _STARTED
+        while True:
+            try:
+                next(driving)
+            except StopIteration as stop:
+                result = stop.value
+                break
+            yield from _queued(events)
+    except BaseException as error:
+        driving.close()
+        free(error)
+        raise
+    yield from _queued(events)
+    check(result)
+
+
+def _queued(events: SimpleQueue[Event | None]) -> Iterator[Event]:
+    while not events.empty():
+        event = events.get()
+        assert event is not None
+        yield event
+
+
+def _from_thread(
+    run: Callable[[], Any],
+    events: SimpleQueue[Event | None],
+    cancel: Callable[[], Any],
+    free: Free,
+    check: Check,
+) -> Generator[Event, None, None]:
+    """Yield the events of a run with async nodes, whose event loop runs in a separate thread."""
+    failures: list[BaseException] = []
+    results: list[Any] = []
+
+    def work() -> None:
+        try:
+            results.append(run())
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            events.put(None)
+
+    thread = Thread(target=copy_context().run, args=(work,), name="clew-stream", daemon=True)
+    try:
+        yield _STARTED
+        thread.start()
+        while (event := events.get()) is not None:
+            yield event
+    except BaseException as error:
+        if thread.is_alive():
+            cancel()
+            thread.join(5.0)
+        if not thread.is_alive():
+            free(error)
+        raise
+    if failures:
+        raise failures[0]
+    check(results[0])
+
+
+async def _from_task(
+    run: Coroutine[Any, Any, Any],
+    events: asyncio.Queue[Event | None],
+    cancel: Callable[[], Any],
+    check: Check,
+) -> AsyncGenerator[Event, None]:
+    """Yield the events of a run that is a task on the caller's event loop."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    async def drive() -> Any:
+        try:
+            return await run
+        finally:
+            loop.call_soon_threadsafe(events.put_nowait, None)
+
+    task: asyncio.Task[Any] | None = None
+    try:
+        task = asyncio.ensure_future(drive())
+        while (event := await events.get()) is not None:
+            yield event
+        result = await task
+    finally:
+        if task is not None and not task.done():
+            cancel()
+            task.cancel()
+            await asyncio.wait([task])
+        run.close()  # has an effect only if the task never started
+    check(result)

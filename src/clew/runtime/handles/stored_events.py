@@ -8,21 +8,37 @@ value is reported, not their history.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from clew.engine.options import MOVING
-from clew.engine.records import Step
+from clew.engine.records import Question, Step
 from clew.runtime.handles.event_position import EventPosition, asked
-from clew.runtime.log.entries.records import PublishedData
-from clew.runtime.log.run_tail import RunTail
+from clew.runtime.log.entries.records import ANSWER, PUBLISHED, QUESTION, PublishedData, names_of
+from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.reporting.events import Event
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
 
 _SOME = 500  # steps that are read at a time
+
+
+FOLLOWED = names_of(QUESTION, ANSWER, PUBLISHED)
+"""The kinds whose entries a follower reads besides steps."""
+
+
+def open_questions(runs: RunReader, run_id: str) -> list[Question]:
+    """Return the open questions of a run. The log is read only if a question has no answer; its item may have ended in
+    another way."""
+    if runs.store.encodes:
+        found = runs.store.within(run_id, names_of(QUESTION, ANSWER))
+        answers = Counter(entry.path for entry in found if entry.kind == ANSWER.name)
+        if not any(entry.kind == QUESTION.name and entry.n >= answers[entry.path] for entry in found):
+            return []
+    return runs.open(run_id).log().questions
 
 
 class StoredReading(NamedTuple):
@@ -36,23 +52,25 @@ class StoredReading(NamedTuple):
 class StoredEvents:
     """Reads the events of one run after a position, which moves behind them."""
 
-    def __init__(self, tail: RunTail, run_id: str, position: EventPosition, now: Callable[[], float]) -> None:
-        self._tail = tail
+    def __init__(
+        self, runs: RunReader, run_id: str, position: EventPosition, now: Callable[[], float]
+    ) -> None:
+        self._runs = runs
         self._run_id = run_id
         self._position = position
         self._now = now
 
     def read(self, upto: int | None = None, below: int = LAST) -> StoredReading:
         """Read steps up to a number, and published data below a number; without `upto`, also questions and status."""
-        row, position = self._tail.row(), self._position
-        events: list[Event] = []
+        run, position = self._runs.open(self._run_id), self._position
+        row, events = run.row, list[Event]()
         if position.step is None:
-            events.append(self._started(row))
+            events.append(self._started(run))
         assert position.step is not None
         last = min(LAST if upto is None else upto, position.step + _SOME)
-        steps = self._tail.steps(row, position.step, last)
+        steps = run.steps_between(position.step, last)
         has_more = len(steps) == _SOME
-        emitted = [each for each in self._tail.emitted(row, position.emitted) if each.n < below]
+        emitted = [each for each in run.published(position.emitted) if each.n < below]
         for step in steps:
             while emitted and emitted[0].after < step.number:
                 events.append(self._emitted(emitted.pop(0)))
@@ -64,11 +82,11 @@ class StoredEvents:
                 events += self._finished(row)
         return StoredReading(events, row, has_more)
 
-    def _started(self, row: RunRow) -> Event:
-        start = self._tail.start()
+    def _started(self, run: StoredRun) -> Event:
+        start = run.start()
         self._position.step = start.step
-        data = {"graph": row.graph, "values": start.values}
-        return self._event("run_started", start.step, "", row.created, data)
+        data = {"graph": run.row.graph, "values": start.values}
+        return self._event("run_started", start.step, "", run.row.created, data)
 
     def _step(self, step: Step) -> list[Event]:
         position, skipped = self._position, self._position.items
@@ -101,7 +119,8 @@ class StoredEvents:
 
     def questions(self) -> list[Event]:
         """Return the questions that are open now and were not delivered."""
-        found = {asked(each.path, each.number, each.question): each for each in self._tail.questions()}
+        questions = open_questions(self._runs, self._run_id)
+        found = {asked(each.path, each.number, each.question): each for each in questions}
         new, now = self._position.learn(found), self._now()
         return [
             self._event(
@@ -120,7 +139,7 @@ class StoredEvents:
         position = self._position
         if row.status in MOVING:
             return []
-        latest = self._tail.row()
+        latest = self._runs.open(self._run_id).row
         if (latest.status, latest.updated) != (row.status, row.updated):
             return []
         cursor = position.cursor

@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.engine.program import Program, program_of
-from clew.engine.records import Failure
+from clew.engine.records import Failure, Step
 from clew.engine.updates.deltas import deltas_from
 from clew.errors import ClassChangedError, DecodeError, StoreCorruptError, UnknownRunError
 from clew.graph import Graph
@@ -62,6 +62,7 @@ from clew.runtime.log.entries.records import (
     STOPS,
     AcceptedChanges,
     Filled,
+    PublishedData,
     is_own_step,
     names_of,
     with_epoch,
@@ -71,6 +72,7 @@ from clew.runtime.log.run_log import RunLog, read_log, with_accepted
 from clew.runtime.log.run_rows import opened_row, row_of
 from clew.runtime.log.snapshots import (
     SinceSnapshot,
+    SnapshotDistance,
     StoredFork,
     credit_of,
     decode_fork,
@@ -79,7 +81,6 @@ from clew.runtime.log.snapshots import (
     read_start,
 )
 from clew.runtime.log.state_cursor import StateCursor
-from clew.runtime.log.turn_snapshots import SnapshotDistance
 from clew.runtime.log.turns import Turn, turned
 from clew.state import GraphState, decode, position_of
 from clew.stores import LogEntry, RunRow, Store
@@ -305,6 +306,22 @@ class StoredRun:
 
     def own_steps(self, first: int, last: int) -> Sequence[LogEntry]:
         return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)
+
+    def steps_between(self, after: int, upto: int) -> list[Step]:
+        """Return the steps of the run itself with ``after < number <= upto``, as far as they are stored."""
+        found = self.own_steps(after + 1, upto)
+        for number, entry in enumerate(found, start=after + 1):
+            if entry.n != number:
+                raise StoreCorruptError(f"run {self._run_id!r}: {missing(number)}")
+        return [self._reader.record(entry) for entry in found]
+
+    def published(self, after: int) -> list[PublishedData]:
+        """Return published data with a higher number."""
+        last = self.store.last(self._run_id, PUBLISHED.name, "", LAST)
+        if last is None or last.n <= after:
+            return []
+        found = self.store.find(self._run_id, PUBLISHED.name, "")
+        return [self._reader.record(entry) for entry in found if entry.n > after]
 
     def description(self) -> bytes:
         """Return the stored description of the graph."""

@@ -1,4 +1,6 @@
-"""What a store gets with a new run besides its state: the thread, the place in a queue, and the attributes.
+"""What a caller decides about a new run, however it begins.
+
+`Registration` is what a store gets besides the state: the thread, the place in a queue, and the attributes.
 
 Attributes are named texts that the user gives to a run, in order to find it. A run that is put into a queue has no
 owner until a worker takes it.
@@ -11,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.stops import Stops
 from clew.errors import InputError
 from clew.graph.names import is_text
+from clew.runtime.reporting.events import Listener
 from clew.stores import QueueEntry, ThreadMove
 
 
@@ -27,6 +31,16 @@ class Registration(msgspec.Struct, frozen=True):
 
 PLAIN = Registration()
 """Of a run in no thread and no queue, without attributes."""
+
+
+class NewRun(msgspec.Struct, frozen=True):
+    """A run that is to be created. The `owner` is the token of its claim; "" to take a new one."""
+
+    run_id: str
+    owner: str = ""
+    stops: Stops | None = None
+    registration: Registration = PLAIN
+    listener: Listener | None = None
 
 
 def read_attributes(attributes: Any) -> dict[str, str]:

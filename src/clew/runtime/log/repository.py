@@ -3,7 +3,7 @@
 It writes the row and the initial state of a run, and creates its log writer. Reading is in ``clew.runtime.log.reader``,
 which does not use this module.
 
-In a chain of forks, some have a snapshot of their first state (``clew.runtime.log.turn_snapshots``).
+In a chain of forks, some have a snapshot of their first state (``clew.runtime.log.snapshots``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
+from clew.engine.options import Options
 from clew.engine.records import Failure
-from clew.engine.stops import Stops
 from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.checks.fingerprints import description_of, kept_codes
@@ -23,19 +25,37 @@ from clew.runtime.log.entries.records import AcceptedChanges
 from clew.runtime.log.entries.stop_records import with_stops
 from clew.runtime.log.in_memory.reader import reader_of
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.registration import PLAIN, Registration
+from clew.runtime.log.registration import NewRun
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
-from clew.runtime.log.snapshots import SinceSnapshot, snapshot_entry, stored_fork, stored_start, stored_turn
-from clew.runtime.log.turn_snapshots import SnapshotDistance, turn_snapshot
+from clew.runtime.log.snapshots import (
+    SinceSnapshot,
+    SnapshotDistance,
+    snapshot_entry,
+    stored_fork,
+    stored_start,
+    stored_turn,
+    turn_snapshot,
+)
 from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import Durability, LogWriter
 from clew.runtime.process.crash_points import reach
+from clew.runtime.settings import Settings
 from clew.state import GraphState
 from clew.stores import LogEntry, RunRow, Store
 from clew.stores.protocol import LAST
 
 _LEASE = 30.0  # seconds; of an import
+
+
+class FirstState(msgspec.Struct, frozen=True):
+    """The first state of a run, and what it was made from."""
+
+    state: GraphState
+    parent: str | None = None
+    turn: Turn | None = None
+    distance: SnapshotDistance | None = None  # how the state of the parent was read
+    changes: AcceptedChanges | None = None  # of a fork: the defaults of new fields, which begin its log
 
 
 class RunRepository:
@@ -55,65 +75,52 @@ class RunRepository:
 
     def create(
         self,
-        run_id: str,
-        start: GraphState,
-        seed: int,
+        run: NewRun,
+        begins: FirstState,
+        options: Options,
+        settings: Settings,
         now: float,
         *,
-        parent: str | None = None,
-        parent_step: int | None = None,
-        target: str = "",
-        token: str = "",
-        lease: float = 0.0,
-        on_conflict: str = "error",
-        stops: Stops | None = None,
         wait: bool = True,
         at_once: bool = False,
-        registration: Registration = PLAIN,
-        turn: Turn | None = None,
-        distance: SnapshotDistance | None = None,
-        first: AcceptedChanges | None = None,
     ) -> int:
-        """Create a run and own it, unless it is queued; return the fence.
-
-        `distance` says how the state of its parent was read; `first` is the first record of its log.
-        """
-        graph = self._graph
+        """Create a run and own it, unless it is queued; return the fence."""
+        graph, registration, parent = self._graph, run.registration, begins.parent
         assert graph is not None, "creating a run needs a graph"
         row = RunRow(
-            run_id=run_id,
+            run_id=run.run_id,
             graph=graph.name or "",
-            start=start,
-            seed=seed,
+            start=begins.state,
+            seed=options.seed,
             status="running",
             created=now,
             updated=now,
             parent=parent,
-            parent_step=parent_step,
-            codes=registration.codes or with_stops(kept_codes(graph, on_conflict), stops),
+            parent_step=None if parent is None else begins.state.step,
+            codes=registration.codes or with_stops(kept_codes(graph, options.on_conflict), options.stops),
             description=graph,
-            target=target,
+            target=settings.import_string,
             attributes=registration.attributes,
         )
         if self.child_of is not None:
             row.child_of, row.place = self.child_of
-        options = {"token": token, "lease": lease, "wait": wait, "thread": registration.thread}
         if registration.queue is not None:
-            options = {"queue": registration.queue, "thread": registration.thread}
-        return self._create(row, start, turn, distance, first, at_once, **options)
+            place: Any = {"queue": registration.queue, "thread": registration.thread}
+            return self._create(row, begins, begins.changes, at_once, **place)
+        claim: Any = {"token": run.owner, "lease": settings.lease, "thread": registration.thread}
+        return self._create(row, begins, None, at_once, wait=wait, **claim)
 
     def _create(
         self,
         row: RunRow,
-        start: GraphState,
-        turn: Turn | None,
-        distance: SnapshotDistance | None,
+        begins: FirstState,
         first: AcceptedChanges | None,
         at_once: bool,
         **options: Any,
     ) -> int:
-        """Store a new run, given as a row that contains the graph and the state, with the options of `Store.create`."""
-        graph, parent = row.description, row.parent
+        """Store a new run, given as a row that contains the graph and the state, with the options of `Store.create`.
+        `first` is the first record of its log."""
+        graph, parent, start, turn = row.description, row.parent, begins.state, begins.turn
         row.structure = graph.structure_hash
         row.description, described = self.describe(graph)
         blobs: Blobs = {row.description: described}
@@ -124,7 +131,7 @@ class RunRepository:
             row.start = stored_fork(parent, start, blobs)
         else:
             row.start = stored_turn(parent, start, turn, blobs)
-        found = None if distance is None else turn_snapshot(start, distance)
+        found = None if begins.distance is None else turn_snapshot(start, begins.distance)
         if found is not None:
             blobs.update(found[1])
         entries = [] if found is None else [found[0]]
@@ -158,32 +165,27 @@ class RunRepository:
         owes: bool = False,
     ) -> LogWriter:
         """Return a writer for a new run; `owes` if it was created without waiting for the disk."""
-        return LogWriter(
-            self._store,
-            run_id,
-            fence,
-            durability=durability,
-            encoder=EntryEncoder({"": start.digest}, created),
-            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
-            snapshots=lambda: missing_snapshots(self.runs.open(run_id)),
-            owes=owes,
-        )
+        encoder = EntryEncoder({"": start.digest}, created)
+        return self._writer(run_id, fence, durability, encoder, owes=owes)
 
     def writer(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
         """Return a writer that appends to an existing log."""
-        run_id = log.row.run_id
-        digests = {prefix: known[-1] for prefix, known in log.digests.items()}
+        encoder = EntryEncoder({prefix: known[-1] for prefix, known in log.digests.items()}, log.row.created)
+        known: Any = {"since": log.since, "finished": log.finished_entries, "asked": log.asked}
+        return self._writer(log.row.run_id, fence, durability, encoder, **known)
+
+    def _writer(
+        self, run_id: str, fence: int, durability: Durability, encoder: EntryEncoder, **more: Any
+    ) -> LogWriter:
         return LogWriter(
             self._store,
             run_id,
             fence,
             durability=durability,
-            encoder=EntryEncoder(digests, log.row.created),
+            encoder=encoder,
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: missing_snapshots(self.runs.open(run_id)),
-            since=log.since,
-            finished=log.finished_entries,
-            asked=log.asked,
+            **more,
         )
 
     def begin(self, run_id: str, fence: int, now: float) -> None:

@@ -5,9 +5,13 @@ and position. Content of more than 64 KiB is a blob, stored once and uncompresse
 that a step has written refers to the same blob. A long list is stored in compressed pieces, so the next snapshot of a
 growing list writes only its new end. The body of a snapshot is compressed.
 
-A snapshot at the start of a turn (``clew.runtime.log.turn_snapshots``) follows soon after the last one. So it divides
-its state further: values of more than 1 KiB are blobs, and pieces are smaller near the end of a list. What has not
-changed since the last snapshot is not stored again.
+A fork or turn is read from the nearest snapshot among its ancestors. If that is eight runs away or more, the new run
+gets a snapshot of its first state (`turn_snapshot`), unless it costs too much: all snapshots of a chain together take
+at most eight times the bytes of its steps and inputs. A snapshot stores how much of this is left (its credit). So the
+cost of a turn does not grow with the thread as long as a turn changes a small part of the state, and the storage grows
+with the new data. Such a snapshot is *fine*: it divides its state further, because it follows soon after the last one.
+Values of more than 1 KiB are blobs, and pieces are smaller near the end of a list. What has not changed since the last
+snapshot is not stored again.
 
 A forked run stores the change instead of a state: the parent, its step, and the values that were set. A turn of a
 thread stores its input instead of these values (``clew.runtime.log.turns``).
@@ -18,7 +22,7 @@ gets that digest. It is never computed from decoded values, because a newer vers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -62,6 +66,26 @@ _FINE_PIECES = (1024, 128, 16)  # items in one piece of a fine snapshot: large o
 _json = msgspec.json.Encoder().encode
 _FORK = b'{"parent"'
 _TURN = b"clew:turn"  # part of the digest of a turn
+
+
+FAR = 8  # runs between two snapshots of a chain of forks
+_SHARE = 8  # bytes of snapshots for each byte of new data
+_FREE = 4_096  # bytes
+
+
+class SnapshotDistance(msgspec.Struct):
+    """What was read to get a state: how many runs since the nearest snapshot, and the bytes of their steps."""
+
+    runs: int = 0
+    size: int = 0
+    blobs: set[str] = set()
+    """The blobs of that snapshot."""
+    credit: int = _FREE
+
+    def credit_after(self, size: int, stored: Blobs) -> int:
+        """Return the credit of the next snapshot, of this size and with these blobs."""
+        size += sum(len(stored[each]) for each in stored.keys() - self.blobs)
+        return self.credit + _SHARE * self.size - size
 
 
 class StoredFork(msgspec.Struct, frozen=True):
@@ -173,14 +197,21 @@ def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, Any]:
     return {gate: tuple(made) if isinstance(made, list) else made for gate, made in decided.items()}
 
 
-def snapshot_entry(
-    state: GraphState, blobs: Blobs, *, credit: Callable[[int, Blobs], int] | None = None
-) -> tuple[LogEntry, int]:
-    """Create a snapshot. Its weight is its uncompressed size, without existing blobs that it refers to.
+def turn_snapshot(start: GraphState, distance: SnapshotDistance) -> tuple[LogEntry, Blobs] | None:
+    """Return a snapshot of the first state of a run, given how its parent's state was read; None if none is due."""
+    if distance.runs < FAR or distance.runs % FAR:
+        return None
+    blobs: Blobs = {}
+    entry, _ = snapshot_entry(start, blobs, distance)
+    return (entry, blobs) if credit_of(entry) >= 0 else None
 
-    `credit` returns the credit of a snapshot at the start of a turn, given its size and its blobs.
-    """
-    body, weight = _stored_state(state, blobs, in_pieces=True, credit=credit)
+
+def snapshot_entry(
+    state: GraphState, blobs: Blobs, distance: SnapshotDistance | None = None
+) -> tuple[LogEntry, int]:
+    """Create a snapshot; with a `distance`, a fine one. Its weight is its uncompressed size, without existing blobs
+    that it refers to."""
+    body, weight = _stored_state(state, blobs, in_pieces=True, distance=distance)
     return LogEntry(SNAPSHOT.name, "", state.step, compress(body, 1), bytes.fromhex(state.digest)), weight
 
 
@@ -189,13 +220,13 @@ def _stored_state(
     blobs: Blobs,
     *,
     in_pieces: bool = False,
-    credit: Callable[[int, Blobs], int] | None = None,
+    distance: SnapshotDistance | None = None,
 ) -> tuple[bytes, int]:
     own: Blobs = {}
     plain: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     pieces: dict[str, list[str]] = {}
-    is_fine = credit is not None
+    is_fine = distance is not None
     for name, value in columns_of(state)[0].items():
         if type(value) is Kept:
             kept[name] = {"$blob": [value.kind, value.digest]}
@@ -226,8 +257,8 @@ def _stored_state(
     if in_pieces:
         form["digest"] = state.digest
     body = _json(form)
-    if credit is not None:
-        body = _json({**form, "credit": credit(len(body), blobs)})
+    if distance is not None:
+        body = _json({**form, "credit": distance.credit_after(len(body), blobs)})
     return body, weight + len(body) - len(stored)
 
 

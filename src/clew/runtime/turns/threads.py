@@ -21,16 +21,15 @@ A fork that becomes the head follows the same rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from clew.engine.machine import Machine
 from clew.engine.program import complaint, program_of
-from clew.engine.stops import Stops
 from clew.engine.updates.merge import MergeFailure
 from clew.engine.working_state import WorkingState
 from clew.errors import (
@@ -48,11 +47,11 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.inspection import read_histories
 from clew.runtime.log.checks.run_checks import check_nodes, checked_values, input_values
 from clew.runtime.log.checks.schema_changes import gained, with_defaults
-from clew.runtime.log.registration import PLAIN, Registration
+from clew.runtime.log.registration import NewRun
+from clew.runtime.log.repository import FirstState
 from clew.runtime.log.snapshots import digest_of_turn
 from clew.runtime.log.turns import new_turn, turned
 from clew.runtime.opener import RunOpener
-from clew.runtime.reporting.events import Listener
 from clew.runtime.run_ids import run_id_problem
 from clew.state import GraphState, position_of
 from clew.stores import RunRow, ThreadMove
@@ -62,7 +61,17 @@ if TYPE_CHECKING:
     from clew.state.input_types import Values
 
 
-_OPEN = ("sleeping", "waiting", "paused")
+_OPEN = ("waiting", "paused")
+
+
+class HeadRules(NamedTuple):
+    """What a call does with a head that has not ended."""
+
+    live: Container[str]
+    """The runs that the engine of the call executes."""
+    resume: Callable[[str], object] | None = None
+    """Continues a run whose owner is dead; None if the call must not execute it."""
+    drop: bool = False
 
 
 def _busy(thread: str, head: str, status: str = "running") -> ThreadBusyError:
@@ -80,80 +89,47 @@ def check_thread(name: Any) -> str:
 class ThreadOpener(DerivedRunOpener):
     """Opens the next run of a thread."""
 
-    def turn(
-        self,
-        thread: str,
-        values: Values | None,
-        run_id: str,
-        owner: str,
-        listener: Listener | None = None,
-        *,
-        resume: Callable[[str], object] | None,
-        is_live: Callable[[str], bool],
-        drop: bool = False,
-        stops: Stops | None = None,
-        registration: Registration = PLAIN,
-    ) -> Session:
-        """Start the next run of a thread. `resume` continues a run whose owner is dead.
-
-        Raise ThreadBusyError while another caller runs the head.
-        """
+    def turn(self, thread: str, values: Values | None, run: NewRun, rules: HeadRules) -> Session:
+        """Start the next run of a thread. Raise ThreadBusyError while another caller runs the head."""
 
         def create(move: ThreadMove, status: str) -> Session:
-            there = replace(registration, thread=move)
+            there = replace(run, registration=replace(run.registration, thread=move))
             if move.expected is None:
-                return self.new(values, run_id, listener, owner=owner, registration=there, stops=stops)
-            return self._next(move, status, values, run_id, owner, listener, stops, there)
+                return self.begin(values, there)
+            return self._next(move, status, values, there)
 
-        return self.moving(thread, create, resume=resume, is_live=is_live, drop=drop)
+        return self.moving(thread, create, rules)
 
-    def moving(
-        self,
-        thread: str,
-        create: Callable[[ThreadMove, str], Session],
-        *,
-        resume: Callable[[str], object] | None,
-        is_live: Callable[[str], bool],
-        drop: bool,
-    ) -> Session:
+    def moving(self, thread: str, create: Callable[[ThreadMove, str], Session], rules: HeadRules) -> Session:
         """Create a run that becomes the head of a thread, given the move and the status of the head before it."""
         while True:
             head = self.store.head(thread)
             try:
                 if head is None:
                     return create(ThreadMove(thread), "")
-                status = self._status(thread, head, resume, is_live, drop)
+                status = self._status(thread, head, rules)
                 with self._dropped(thread, head) if status in _OPEN else nullcontext():
                     return create(ThreadMove(thread, head), status)
             except ThreadMovedError:
                 continue  # another caller was faster
 
-    def _status(
-        self,
-        thread: str,
-        head: str,
-        resume: Callable[[str], object] | None,
-        is_live: Callable[[str], bool],
-        drop: bool,
-    ) -> str:
+    def _status(self, thread: str, head: str, rules: HeadRules) -> str:
         """Return the status of a head that the thread can continue from. Resume a head whose owner is dead."""
         status = self.store.row(head).status
         if status in ("queued", "sleeping"):
             raise _busy(thread, head, status)
         if status == "running":
             owner = self.store.owner(head)
-            if is_live(head) or (owner is not None and owner.holds) or resume is None:
+            if head in rules.live or (owner is not None and owner.holds) or rules.resume is None:
                 raise _busy(thread, head)
             try:
-                resume(head)
+                rules.resume(head)
             except (RunOwnedError, RunStateError):  # another caller resumes it
                 raise _busy(thread, head) from None
             except Exception:  # the head has failed now: the turn continues from its last state
                 pass
-            return self._status(thread, head, resume, is_live, drop)
-        if status == "sleeping" and not drop:  # it continues by itself
-            raise _busy(thread, head)
-        if status in _OPEN and not drop:
+            return self._status(thread, head, rules)
+        if status in _OPEN and not rules.drop:
             what, more = ("waits for an answer", ", answer=...") if status == "waiting" else ("is paused", "")
             raise RunStateError(
                 f"thread {thread!r}: run {head!r} {what}; continue it with engine.resume({head!r}{more}), "
@@ -190,17 +166,7 @@ class ThreadOpener(DerivedRunOpener):
         except ClewError:  # it is cancelled, but not released
             self.left(head, owner)
 
-    def _next(
-        self,
-        move: ThreadMove,
-        status: str,
-        values: Values | None,
-        run_id: str,
-        owner: str,
-        listener: Listener | None,
-        stops: Stops | None,
-        registration: Registration,
-    ) -> Session:
+    def _next(self, move: ThreadMove, status: str, values: Values | None, new: NewRun) -> Session:
         thread, head = move.name, move.expected
         assert head is not None
         graph, what = self.graph, f"thread {thread!r}"
@@ -224,23 +190,12 @@ class ThreadOpener(DerivedRunOpener):
             raise InputError(f"{what}: cannot merge {failure.value!r}: {failure.error}") from failure.error
         self._warn_of_dropped(thread, head, status, before)
         start: GraphState = turned(before, turn, lambda: digest_of_turn(state.digest, head, start, turn))
-        seed = state.seed if state.seed is not None else self._seed(run_id)
+        seed = state.seed if state.seed is not None else self._seed(new.run_id)
         rule = self._on_conflict(run.on_conflict)
-        options, listeners = self._options(seed, listener, rule, start, stops)
+        options, listeners = self._options(seed, new.listener, rule, start, new.stops)
         machine = Machine.restore(program, start, options)
-        return self._session(
-            run_id,
-            machine,
-            start,
-            seed,
-            listeners,
-            parent=head,
-            owner=owner,
-            registration=registration,
-            turn=turn,
-            distance=run.distance,
-            first=self._stored_defaults(filled, options),
-        )
+        begins = FirstState(start, head, turn, run.distance, self._stored_defaults(filled, options))
+        return self._session(new, machine, begins, listeners)
 
     def _warn_of_dropped(self, thread: str, head: str, status: str, state: GraphState) -> None:
         """Warn about the nodes that were due when the last run of a thread stopped."""

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from clew.engine.stops import Nodes, Stops, read_stops
+from clew.engine.stops import Nodes, read_stops
 from clew.errors import InputError, RunCancelledError, ThreadBusyError
 from clew.graph.names import similar
 from clew.runtime.children.inside import forked
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
-from clew.runtime.log.registration import PLAIN, Registration
+from clew.runtime.log.registration import NewRun
 from clew.runtime.opener import NO_ANSWER
-from clew.runtime.reporting.events import Listener
+from clew.runtime.process.calls_back import await_call, wait_for_call
 from clew.runtime.settings import Settings
-from clew.runtime.turns.threads import ThreadOpener, check_thread
+from clew.runtime.turns.threads import HeadRules, ThreadOpener, check_thread
 from clew.runtime.turns.turn_lines import Place, TurnLines
 from clew.state.number_checks import is_number
 
@@ -97,8 +97,11 @@ class TurnCall(msgspec.Struct):
             attempts += is_first
 
 
-def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> TurnCall:
-    """Read the options of a method that has a thread, or options that need one. Raise InputError if one is invalid."""
+def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> TurnCall | None:
+    """Read the options of a method that may have a thread; return None without one. Raise InputError if one is
+    invalid."""
+    if thread is None and not options:
+        return None
     for name in options:
         if name not in TurnOptions.__optional_keys__:
             meant = similar(name, (*_OF_RUNS, *TurnOptions.__optional_keys__))
@@ -138,7 +141,7 @@ def when_free(
             if place is None:
                 time.sleep(pause)
             else:
-                place.wait(pause)
+                wait_for_call(place.when_first, pause)
             _check(call, hold, is_cancelled)
         return act()
     finally:
@@ -164,29 +167,11 @@ async def awhen_free(
             if place is None:
                 await asyncio.sleep(pause)
             else:
-                await _await_place(place, pause)
+                await await_call(place.when_first, pause)
             _check(call, hold, is_cancelled)
         return await act()
     finally:
         call.leave()
-
-
-async def _await_place(place: Place, seconds: float) -> None:
-    import asyncio
-
-    loop, first = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        try:
-            loop.call_soon_threadsafe(first.set)
-        except RuntimeError:  # the loop is closed
-            pass
-
-    place.when_first(wake)
-    try:
-        await asyncio.wait_for(first.wait(), seconds)
-    except TimeoutError:
-        pass
 
 
 def _check(call: TurnCall, hold: Hold, is_cancelled: Callable[[], bool]) -> None:
@@ -213,7 +198,6 @@ class TurnCalls:
     def __init__(self, execution: RunExecution, opener: ThreadOpener) -> None:
         self._execution = execution
         self._opener = opener
-        self._is_live = execution.live.__contains__
         self._lines = TurnLines()
 
     def _in_line(self, call: TurnCall, opening: Callable[..., Session]) -> Callable[..., Session]:
@@ -222,35 +206,24 @@ class TurnCalls:
             call.place = self._lines.join(call.thread)
         return partial(_open_first, call, opening)
 
+    def new(
+        self, thread: str | None, options: TurnOptions, values: Values | None, run: NewRun
+    ) -> tuple[TurnCall, Callable[..., Session]]:
+        """Return how to wait for the thread of a new run, if it has one, and a function that opens the run."""
+        call = read_turn(thread, options)
+        if call is None:
+            return NOT_IN_THREAD, partial(self._opener.begin, values, run)
+        return call, self.opening(call, values, run)
+
     def opening(
-        self,
-        call: TurnCall,
-        values: Values | None,
-        hold: Hold,
-        listener: Listener | None,
-        stops: Stops | None,
-        *,
-        resumes: bool = True,
-        registration: Registration = PLAIN,
+        self, call: TurnCall, values: Values | None, run: NewRun, *, resumes: bool = True
     ) -> Callable[..., Session]:
         """Return a function that opens a turn, or raises ThreadBusyError.
 
         Without `resumes`, a run whose owner is dead counts as busy: the caller must not execute it.
         """
-        opening = partial(
-            self._opener.turn,
-            call.thread,
-            values,
-            hold.run_id,
-            hold.owner,
-            listener,
-            resume=self._resume if resumes else None,
-            is_live=self._is_live,
-            drop=call.drop,
-            stops=stops,
-            registration=registration,
-        )
-        return self._in_line(call, opening)
+        rules = HeadRules(self._execution.live, self._resume if resumes else None, call.drop)
+        return self._in_line(call, partial(self._opener.turn, call.thread, values, run, rules))
 
     def fork(
         self,
@@ -260,25 +233,18 @@ class TurnCalls:
         path: str | None,
         step: int | str | None,
         values: Mapping[str, Any] | None,
-        hold: Hold,
+        run: NewRun,
         stops: tuple[Nodes, Nodes],
-        listener: Listener | None = None,
     ) -> tuple[TurnCall, Callable[..., Session]]:
         """Return how to wait for the thread of a fork, and a function that opens the fork."""
         if path is None:
             read_stops(self._opener.graph, *stops)  # raises before a thread is changed
-        opening = partial(forked, self._opener, parent, path, step, values, hold, stops, listener)
-        if thread is None and not options:
-            return _NOT_IN_THREAD, opening
+        opening = partial(forked, self._opener, parent, path, step, values, run, stops)
         call = read_turn(thread, options, "fork")
-        moving = partial(
-            self._opener.moving,
-            call.thread,
-            lambda move, _: opening(move),
-            resume=self._resume,
-            is_live=self._is_live,
-            drop=call.drop,
-        )
+        if call is None:
+            return NOT_IN_THREAD, opening
+        rules = HeadRules(self._execution.live, self._resume, call.drop)
+        moving = partial(self._opener.moving, call.thread, lambda move, _: opening(move), rules)
         return call, self._in_line(call, moving)
 
     def _resume(self, run_id: str) -> None:
@@ -287,4 +253,5 @@ class TurnCalls:
         self._execution.drive(hold, partial(self._execution.resumed, hold, NO_ANSWER, None, False), False)
 
 
-_NOT_IN_THREAD = TurnCall("", waits=False)
+NOT_IN_THREAD = TurnCall("", waits=False)
+"""Of a run in no thread, which nothing waits for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from threading import Lock, RLock
+from threading import RLock
 
 
 class _Caller:
@@ -38,13 +38,6 @@ class Place:
                 self._caller.wake = wake
                 return
         wake()
-
-    def wait(self, seconds: float) -> None:
-        """Wait in the caller's thread until this call is the first one, or the time has passed."""
-        turn = Lock()
-        turn.acquire()
-        self.when_first(turn.release)
-        turn.acquire(timeout=seconds)
 
     def leave(self) -> None:
         """Leave the line, and wake the next call."""

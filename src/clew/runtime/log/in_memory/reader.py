@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from clew.engine.records import Question, SingleItemStep, Step
+from clew.engine.records import SingleItemStep, Step
 from clew.graph import Graph
 from clew.runtime.log.checks.fingerprints import description_of, is_made_with
 from clew.runtime.log.entries.call_records import CallIntent, Recall, RecordedCall
@@ -19,7 +19,6 @@ from clew.runtime.log.entries.codec import EntryEncoder
 from clew.runtime.log.entries.large_values import Blobs
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.run_log import RunLog, read_log
-from clew.runtime.log.run_tail import RunTail
 from clew.runtime.log.writer import LogWriter
 from clew.state import GraphState, assemble, located
 from clew.state.redefined import renewal
@@ -28,11 +27,6 @@ from clew.stores import LogEntry, RunRow, Store
 
 def reader_of(graph: Graph | None, store: Store, on_conflict: str) -> RunReader:
     return (RunReader if store.encodes else MemoryReader)(graph, store, on_conflict)
-
-
-def tail_of(runs: RunReader, run_id: str) -> RunTail:
-    """Return the end of the log of a run."""
-    return (MemoryTail if isinstance(runs, MemoryReader) else RunTail)(runs, run_id)
 
 
 class MemoryReader(RunReader):
@@ -102,6 +96,13 @@ class MemoryRun(StoredRun):
         """Return the digest of S(step)."""
         return self.state(step).digest
 
+    def steps_between(self, after: int, upto: int) -> list[Step]:
+        """Return the steps of the run itself with ``after < number <= upto``."""
+        records = self.store.entries(self.row.run_id)
+        own = [record for record in records if type(record) in (SingleItemStep, Step)]
+        steps = [record.step() if type(record) is SingleItemStep else record for record in own]
+        return [step for step in steps if not step.prefix and after < step.number <= upto]
+
     def description(self) -> bytes:
         """Encode the description of the graph."""
         return description_of(self.graph)[1]
@@ -114,21 +115,6 @@ class MemoryRun(StoredRun):
         writer.write(self.store.entries(run_id))
         blobs.update(collector.blobs)
         return sorted(collector.entries.values(), key=lambda entry: entry.name)
-
-
-class MemoryTail(RunTail):
-    """The end of a log that consists of objects."""
-
-    def steps(self, row: RunRow, after: int, upto: int) -> list[Step]:
-        """Return the steps of the run itself with ``after < number <= upto``."""
-        records = self._store.entries(self._run_id)
-        own = [record for record in records if type(record) in (SingleItemStep, Step)]
-        steps = [record.step() if type(record) is SingleItemStep else record for record in own]
-        return [step for step in steps if not step.prefix and after < step.number <= upto]
-
-    def questions(self) -> list[Question]:
-        """Return the open questions."""
-        return self._runs.open(self._run_id).log().questions
 
 
 def _renewed_state(state: GraphState, renewed: Callable[[Any], Any]) -> GraphState:

@@ -11,10 +11,9 @@ from clew.runtime.log.entries.codec import EntryDecoder
 from clew.runtime.log.entries.large_values import Blobs
 from clew.runtime.log.entries.records import AcceptedChanges
 from clew.runtime.log.metrics import latency_of
-from clew.runtime.log.repository import RunRepository
+from clew.runtime.log.repository import FirstState, RunRepository
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.snapshots import read_start
-from clew.runtime.log.turns import Turn
 from clew.runtime.log.writer import NO_BLOBS, LogWriter
 from clew.state import GraphState
 from clew.stores import LogEntry, RunRow, Store
@@ -82,14 +81,7 @@ class MemoryRepository(RunRepository):
         self.keeps = store is not NOWHERE
 
     def _create(
-        self,
-        row: RunRow,
-        start: GraphState,
-        turn: Turn | None,
-        distance: Any,
-        first: AcceptedChanges | None,
-        *_: Any,
-        **options: Any,
+        self, row: RunRow, begins: FirstState, first: AcceptedChanges | None, *_: Any, **options: Any
     ) -> int:
         queue = options.get("queue")
         if queue is not None:
