@@ -707,3 +707,26 @@ def test_an_error_that_no_handle_reports_is_logged(tmp_path: Path, caplog: pytes
     thread.join()
     gc.collect()
     assert [record.name for record in caplog.records] == ["clew.runs"]
+
+
+def test_a_result_is_not_that_of_a_run_that_was_taken_while_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clew.runtime.handles import handle as handles
+
+    engine = Engine(ORDER, store=SQLiteStore(tmp_path / "runs.db"))
+    engine.run({}, run_id="r")
+    opener, fences, is_moving = engine._opener, list[int](), handles.is_moving
+
+    def taken_meanwhile(*row: Any) -> bool:
+        moves = is_moving(*row)
+        if not fences:  # after the row was read, and before the result is
+            fences.append(opener.claim("r")[0])
+            opener.repository.begin("r", fences[0], 1.0)
+        else:
+            opener.repository.close("r", fences[0], "cancelled", 2.0, ())
+        return moves
+
+    monkeypatch.setattr(handles, "is_moving", taken_meanwhile)
+    with engine:
+        assert engine.handle("r").result(timeout=60, check=False).status == "cancelled"

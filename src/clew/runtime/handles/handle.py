@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Any, cast
 
-from clew.engine.options import Status
+from clew.engine.options import MOVING, Status
 from clew.engine.records import Question
 from clew.errors import InputError, RunError, RunOwnedError, UnknownRunError
 from clew.graph.graph import inside_event_loop
@@ -248,4 +248,5 @@ class _Waiting:
             return own.result
         if handles.background.is_here(run_id) or is_moving(handles.opener.store, row):
             return None
-        return read_result(handles.opener, run_id)
+        result = read_result(handles.opener, run_id)
+        return None if result.status in MOVING else result  # a worker may have taken it between the two reads
