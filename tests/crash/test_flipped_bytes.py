@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clew import Engine, SQLiteStore
-from clew.cli.commands.maintenance.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.errors import ClewError
 from tests.crash import program
 

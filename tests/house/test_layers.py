@@ -64,7 +64,7 @@ clew
 web
 cli/output cli/declarations
 cli/plugins
-cli/values cli/options cli/observing cli/dependency_graphs cli/recipes
+cli/values cli/options cli/observing cli/recipes
 cli/run_output cli/selection cli/kept_checks
 cli/commands
 cli/app

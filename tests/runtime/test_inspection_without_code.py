@@ -28,7 +28,7 @@ from clew import (
     register_type,
     route,
 )
-from clew.cli.commands.maintenance.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.engine.records import SingleItemStep
 from clew.errors import ClassChangedError, DefinitionError, GraphWarning, InputError
 from clew.stores import Store

@@ -87,7 +87,7 @@ def test_a_kind_that_does_not_exist_is_named(tmp_path: Path) -> None:
     store.release("r", fence)
     with pytest.raises(StoreCorruptError, match="unknown kind 'parcel'"):
         engine.history("r")
-    from clew.cli.commands.maintenance.doctor import examine
+    from clew.cli.commands.doctor import examine
 
     assert [line for line in examine(store)["damage"] if "unknown kind 'parcel'" in line]
 

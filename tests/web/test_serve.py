@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from clew import DependencyGraph, SQLiteStore
-from clew.cli.commands.inspection.serve import _listening
+from clew.cli.commands.serve import _listening
 from tests.browser.events import SCHEMAS
 from tests.web.conftest import CHANGE
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import typer
 
-from clew.cli.commands.execution.replay import report
+from clew.cli.commands.replay import report
 from clew.cli.options import IdOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.output import CommandError, count, note, say, say_json, say_table
 from clew.cli.run_output import id_of, progress

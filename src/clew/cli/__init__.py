@@ -1,4 +1,4 @@
-"""The command line: ``clew run flow:graph``, with one module for each command.
+"""The command line: ``clew run flow:graph``. Its commands are in `commands`, related ones in one module.
 
 A command parses its arguments, calls the public API of the library and prints the result:
 

@@ -10,13 +10,24 @@ from typing import Annotated, Any
 import typer
 
 import clew
+from clew.cli.commands.check import check
+from clew.cli.commands.continued_runs import resume, update
+from clew.cli.commands.deletion import delete, prune
+from clew.cli.commands.demo import demo
 from clew.cli.commands.dependency_graphs import explain, invalidate, pull, set_
-from clew.cli.commands.execution import answer, cancel, fork, replay, rerun, resume, run, signal, update
-from clew.cli.commands.exploration import check, explore
-from clew.cli.commands.first_steps import demo, new
-from clew.cli.commands.inspection import diff, graph, runs, serve, show, thread, threads, why
-from clew.cli.commands.maintenance import delete, doctor, export, import_, prune
-from clew.cli.commands.queue import queues, resubmit, submit, worker, workers
+from clew.cli.commands.doctor import doctor
+from clew.cli.commands.explanations import diff, graph, why
+from clew.cli.commands.explore import explore
+from clew.cli.commands.lists import runs, thread, threads
+from clew.cli.commands.messages import answer, cancel, signal
+from clew.cli.commands.new import new
+from clew.cli.commands.new_runs import fork, rerun, run
+from clew.cli.commands.queues import queues, resubmit, submit, workers
+from clew.cli.commands.replay import replay
+from clew.cli.commands.serve import serve
+from clew.cli.commands.show import show
+from clew.cli.commands.transfer import export, import_
+from clew.cli.commands.worker import worker
 from clew.cli.output import CommandError, remember_option, report_error, show_warnings
 from clew.cli.plugins import command_names, load_plugins, missing
 from clew.error_text import line_of
@@ -78,41 +89,41 @@ CLEW_STORE, or clew.db in the current directory.""",
 )
 
 for command in (
-    demo.demo,
-    new.new,
-    run.run,
-    submit.submit,
-    worker.worker,
-    queues.queues,
-    workers.workers,
-    resubmit.resubmit,
-    signal.signal,
-    answer.answer,
-    cancel.cancel,
-    resume.resume,
-    replay.replay,
-    fork.fork,
-    rerun.rerun,
-    runs.runs,
-    show.show,
-    threads.threads,
-    thread.thread,
-    update.update,
-    why.why,
-    diff.diff,
-    export.export,
-    import_.import_,
-    delete.delete,
-    prune.prune,
-    doctor.doctor,
-    serve.serve,
-    graph.graph,
-    explore.explore,
-    check.check,
-    pull.pull,
-    set_.set_,
-    invalidate.invalidate,
-    explain.explain,
+    demo,
+    new,
+    run,
+    submit,
+    worker,
+    queues,
+    workers,
+    resubmit,
+    signal,
+    answer,
+    cancel,
+    resume,
+    replay,
+    fork,
+    rerun,
+    runs,
+    show,
+    threads,
+    thread,
+    update,
+    why,
+    diff,
+    export,
+    import_,
+    delete,
+    prune,
+    doctor,
+    serve,
+    graph,
+    explore,
+    check,
+    pull,
+    set_,
+    invalidate,
+    explain,
 ):
     app.command(command.__name__.rstrip("_"))(command)
 

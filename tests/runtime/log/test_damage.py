@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
-from clew.cli.commands.maintenance.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.errors import ClewError, StoreCorruptError
 from clew.stores import RunRow
 

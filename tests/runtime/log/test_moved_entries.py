@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Context, Engine, Graph, PostgresStore, Send, SQLiteStore, node, route
-from clew.cli.commands.maintenance.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.errors import StoreCorruptError
 
 Damage = Callable[[str], None]

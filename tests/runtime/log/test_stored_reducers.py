@@ -22,7 +22,7 @@ import pytest
 
 import clew
 from clew import Engine, Graph, SQLiteStore, ifelse, node
-from clew.cli.commands.maintenance.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.errors import GraphWarning
 from clew.stores import Store
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, PostgresStore, SQLiteStore, interrupt, node
-from clew.cli.commands.maintenance.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.errors import StoreCorruptError
 from tests.runtime.killed import as_if_killed
 

@@ -1,1 +1,0 @@
-"""The commands that execute a run, or change what it does."""

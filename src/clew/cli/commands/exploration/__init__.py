@@ -1,1 +1,0 @@
-"""The commands that explore systems, services and graphs."""

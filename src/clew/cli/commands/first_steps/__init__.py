@@ -1,1 +1,0 @@
-"""The commands for people who try Clew for the first time."""

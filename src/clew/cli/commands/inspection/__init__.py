@@ -1,1 +1,0 @@
-"""The commands that show runs, threads and graphs."""

@@ -1,1 +1,0 @@
-"""The commands that check, copy and delete what a store holds."""
