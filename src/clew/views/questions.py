@@ -115,104 +115,91 @@ def follow_ups(graph: Graph, question: Question) -> list[str]:
     ][:8]
 
 
-class QuestionReader:
-    """Shows the questions of a store."""
+def questions_of(run: StoredRun, address: str) -> list[Json]:
+    """Return the open questions of a run."""
+    log = run.log()
+    return [_json(run, log, question, address) for question in log.questions]
 
-    def __init__(self, runs: RunReader, address: str) -> None:
-        self._runs = runs
-        self._store = runs.store
-        self._address = address
 
-    def of_run(self, run: StoredRun, *, log: Any = None) -> list[Json]:
-        """Return the open questions of a run."""
-        log = run.log() if log is None else log
-        return [self._json(run, log, question) for question in log.questions]
+def question_json(run: StoredRun, path: str, address: str) -> Json:
+    """Return the question at a path: open, or the last one that was answered."""
+    log = run.log()
+    if path in log.asked:
+        return _json(run, log, log.asked[path], address)
+    answered = _answered(run, path, address)
+    if answered is None:
+        raise UnknownRunError(f"run {run.row.run_id!r} has no question at {path!r}")
+    return answered
 
-    def one(self, run_id: str, path: str) -> Json:
-        """Return the question at a path: open, or the last one that was answered."""
-        run = self._runs.open(run_id)
-        log = run.log()
-        if path in log.asked:
-            return self._json(run, log, log.asked[path])
-        answered = self._answered(run, path)
-        if answered is None:
-            raise UnknownRunError(f"run {run_id!r} has no question at {path!r}")
-        return answered
 
-    def _answered(self, run: StoredRun, path: str) -> Json | None:
-        answers = self._store.find(run.row.run_id, ANSWER.name, path)
-        if not answers:
-            return None
-        record = record_of(run, answers[-1])
-        asked = [record_of(run, each) for each in self._store.find(run.row.run_id, QUESTION.name, path)]
-        node = path.rpartition("/")[2].partition("#")[0]
-        question = asked[-1] if asked else Question(path, node, "", 0, record.number)
-        given = {
-            "time": record.time or None,
-            "by": record.by or None,
-            "answer": shown(record.answer, _SHOWN)[0],
-        }
-        known = (
-            self._json(run, None, question) if asked else {"run": run.row.run_id, "path": path, "node": node}
-        )
-        return {**known, "open": False, "answered": given}
-
-    def _json(self, run: StoredRun, log: RunLog | None, question: Question) -> Json:
-        schema, type_, writes = answer_schema(run, question)
-        row, run_id = run.row, run.row.run_id
-        deadline = None
-        for wait in log.waits if log is not None else ():
-            if (
-                wait.path == question.path
-                and wait.position == question.position
-                and wait.reason == "question"
-            ):
-                deadline = wait.due
-        return {
-            "run": run_id,
-            "graph": row.graph,
-            "path": question.path,
-            "node": question.node,
-            "step": question.step,
-            "number": question.number,
-            "asked": question.time or None,
-            "question": shown(question.question, _SHOWN)[0],
-            "title": title_of(question.question),
-            "facts": _facts(question.question),
-            "schema": schema,
-            "type": type_ or None,
-            "writes": writes,
-            "refused": question.error,
-            "deadline": deadline,
-            "next": follow_ups(run.graph, question),
-            "open": True,
-            "answered": None,
-            "sent": self._sent(log, question),
-            "command": run_command("resume", run_id, "--answer JSON", address=self._address),
-        }
-
-    def _sent(self, log: RunLog | None, question: Question) -> Json | None:
-        """Return the answer that waits in the inbox of a run for the process that takes it."""
-        for message in log.messages if log is not None else ():
-            if message.kind == ANSWER.name:
-                found = unpacked(self._store, message)
-                if isinstance(found, list | tuple) and [*found[:2]] == [question.path, question.position]:
-                    return {"by": encodable(str(found[3])) or None, "answer": shown(found[2], _SHOWN)[0]}
+def _answered(run: StoredRun, path: str, address: str) -> Json | None:
+    answers = run.store.find(run.row.run_id, ANSWER.name, path)
+    if not answers:
         return None
+    record = record_of(run, answers[-1])
+    asked = [record_of(run, each) for each in run.store.find(run.row.run_id, QUESTION.name, path)]
+    node = path.rpartition("/")[2].partition("#")[0]
+    question = asked[-1] if asked else Question(path, node, "", 0, record.number)
+    given = {
+        "time": record.time or None,
+        "by": record.by or None,
+        "answer": shown(record.answer, _SHOWN)[0],
+    }
+    known = (
+        _json(run, None, question, address) if asked else {"run": run.row.run_id, "path": path, "node": node}
+    )
+    return {**known, "open": False, "answered": given}
 
-    def all(self, cursor: str | None, limit: int) -> Json:
-        """Return the open questions of all runs, oldest run first, one page of runs at a time."""
-        rows, following = self._store.page(status="waiting", order="oldest", limit=limit, cursor=cursor)
-        found: list[Json] = []
-        for row in rows:
-            try:
-                run = self._runs.open(row.run_id)
-                found += self.of_run(run)
-            except ClewError as error:
-                found.append({"run": row.run_id, "graph": row.graph, "damage": str(error)})
-        found.sort(key=lambda each: each.get("asked") or 0.0)
-        return {"questions": found, "next": following}
 
-    def count(self) -> int:
-        """Return about how many questions are open: the runs that wait for an answer."""
-        return self._store.tally().get("waiting", 0)
+def _json(run: StoredRun, log: RunLog | None, question: Question, address: str) -> Json:
+    schema, type_, writes = answer_schema(run, question)
+    row, run_id = run.row, run.row.run_id
+    deadline = None
+    for wait in log.waits if log is not None else ():
+        if wait.path == question.path and wait.position == question.position and wait.reason == "question":
+            deadline = wait.due
+    return {
+        "run": run_id,
+        "graph": row.graph,
+        "path": question.path,
+        "node": question.node,
+        "step": question.step,
+        "number": question.number,
+        "asked": question.time or None,
+        "question": shown(question.question, _SHOWN)[0],
+        "title": title_of(question.question),
+        "facts": _facts(question.question),
+        "schema": schema,
+        "type": type_ or None,
+        "writes": writes,
+        "refused": question.error,
+        "deadline": deadline,
+        "next": follow_ups(run.graph, question),
+        "open": True,
+        "answered": None,
+        "sent": _sent(run.store, log, question),
+        "command": run_command("resume", run_id, "--answer JSON", address=address),
+    }
+
+
+def _sent(store: Store, log: RunLog | None, question: Question) -> Json | None:
+    """Return the answer that waits in the inbox of a run for the process that takes it."""
+    for message in log.messages if log is not None else ():
+        if message.kind == ANSWER.name:
+            found = unpacked(store, message)
+            if isinstance(found, list | tuple) and [*found[:2]] == [question.path, question.position]:
+                return {"by": encodable(str(found[3])) or None, "answer": shown(found[2], _SHOWN)[0]}
+    return None
+
+
+def questions_json(runs: RunReader, cursor: str | None, limit: int, address: str) -> Json:
+    """Return the open questions of all runs, oldest run first, one page of runs at a time."""
+    rows, following = runs.store.page(status="waiting", order="oldest", limit=limit, cursor=cursor)
+    found: list[Json] = []
+    for row in rows:
+        try:
+            found += questions_of(runs.open(row.run_id), address)
+        except ClewError as error:
+            found.append({"run": row.run_id, "graph": row.graph, "damage": str(error)})
+    found.sort(key=lambda each: each.get("asked") or 0.0)
+    return {"questions": found, "next": following}

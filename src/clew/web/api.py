@@ -18,22 +18,22 @@ from clew.stores import Store
 from clew.stores.factory import table_names
 from clew.views.checks import TABLE as CHECKS
 from clew.views.checks import check_json, checks_json
-from clew.views.comparison import Comparison
+from clew.views.comparison import comparison_json
 from clew.views.dependency_graphs import PREFIX, graphs_json
 from clew.views.dependency_graphs import graph_json as values_json
-from clew.views.questions import QuestionReader
+from clew.views.questions import question_json, questions_json
 from clew.views.queues import WINDOWS, FinishedRuns, queues_json
 from clew.views.run.calls import MOST as MOST_CALLS
-from clew.views.run.calls import CallReader
+from clew.views.run.calls import calls_json
 from clew.views.run.header import RunHeader
 from clew.views.run.index import MOST_FOUND, RunIndex
-from clew.views.run.inside import InsideReader
+from clew.views.run.inside import inside_json
 from clew.views.run.journal import MOST as MOST_ENTRIES
-from clew.views.run.journal import JournalReader
+from clew.views.run.journal import journal_json
 from clew.views.run.pictures import graph_json
 from clew.views.run.states import RunStates
-from clew.views.run.timeline import Timeline
-from clew.views.run.why import DEEPEST, WhyReader
+from clew.views.run.timeline import window
+from clew.views.run.why import DEEPEST, why_json
 from clew.views.run_list import MOST, PAGE, RunList
 from clew.web.access import HEADERS
 from clew.web.answers import VERSION, answer, encoded
@@ -111,15 +111,8 @@ class Api:
         self.runs = RunReader(None, store, "error")
         self.list = RunList(self.runs)
         self.header = RunHeader(self.runs, address, read_only=read_only)
-        self.timeline = Timeline(self.runs)
         self.states = RunStates(self.runs)
-        self._inside = InsideReader(self.runs, self.timeline)
-        self._why = WhyReader(self.runs, self.timeline, self.states)
-        self._calls = CallReader(self.runs)
-        self._journal = JournalReader(self.runs)
-        self.questions = QuestionReader(self.runs, address)
         self.index = RunIndex(self.runs, self.states)
-        self.comparison = Comparison(self.runs, address)
         self.engine = Engine(store=store)
         self.finished = FinishedRuns(store)
         self.routes: Routes[Handler] = Routes()
@@ -211,7 +204,7 @@ class Api:
         """Return what ran in a range of steps."""
         inside = query.text("inside")
         if inside:
-            return self._inside.items(run_id, inside)
+            return inside_json(self.runs, run_id, inside)
         show = query.text("show")
         if show:
             limit = query.number("limit", 50, least=1, most=MOST_FOUND)
@@ -220,7 +213,7 @@ class Api:
         step = query.given("step")
         if step is not None:
             first = query.number("step", 1)
-        return self.timeline.window(run_id, first, first if step else query.number("to", first + 199))
+        return window(self.runs.open(run_id), first, first if step else query.number("to", first + 199))
 
     def changes(self, query: Parameters, body: Any, run_id: str) -> Any:
         """Return what each step of a range changed."""
@@ -249,20 +242,20 @@ class Api:
         step = query.number("step", 0) if query.given("step") else None
         depth = query.number("depth", DEEPEST, least=1, most=DEEPEST)
         targets = (query.text("item"), query.text("node"), query.text("value"))
-        return self._why.json(run_id, *targets, step=step, depth=depth)
+        return why_json(self.runs, self.states, run_id, *targets, step=step, depth=depth)
 
     def calls(self, query: Parameters, body: Any, run_id: str) -> Any:
         """Return recorded calls."""
         limit = query.number("limit", 100, least=1, most=MOST_CALLS)
-        return self._calls.json(run_id, query.text("item"), query.number("after", 0), limit)
+        return calls_json(self.runs.open(run_id), query.text("item"), query.number("after", 0), limit)
 
     def log(self, query: Parameters, body: Any, run_id: str) -> Any:
         """Return what happened in addition to steps."""
         limit = query.number("limit", 200, least=1, most=MOST_ENTRIES)
-        return self._journal.json(run_id, query.number("after", 0), limit)
+        return journal_json(self.runs.open(run_id), query.number("after", 0), limit)
 
     def question(self, query: Parameters, body: Any, run_id: str, path: str) -> Any:
-        return self.questions.one(run_id, path)
+        return question_json(self.runs.open(run_id), path, self.address)
 
     def verb(self, verb: str, query: Parameters, body: Any, run_id: str) -> Any:
         """Do something to a run."""
@@ -285,12 +278,14 @@ class Api:
 
     def question_list(self, query: Parameters, body: Any) -> Any:
         """Return all open questions."""
-        return self.questions.all(query.given("after"), query.number("limit", 50, least=1, most=200))
+        return questions_json(
+            self.runs, query.given("after"), query.number("limit", 50, least=1, most=200), self.address
+        )
 
     def diff(self, query: Parameters, body: Any) -> Any:
         """Compare two runs."""
         step = query.number("k", 0) if query.given("k") else None
-        return self.comparison.json(query.text("a"), query.text("b"), step)
+        return comparison_json(self.runs, query.text("a"), query.text("b"), step, self.address)
 
     def queue_list(self, query: Parameters, body: Any) -> Any:
         """Return queues and workers."""

@@ -24,6 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from clew.errors import ClewError, UnknownRunError
 from clew.runtime.log.entries.records import ANSWER, JOURNAL, QUESTION, RETRY, STEP, WAIT, WAITED, names_of
 from clew.stores.protocol import LAST
+from clew.views.run.timeline import open_items, window
 from clew.views.run_rows import RowReader
 from clew.web.access import HEADERS
 from clew.web.answers import VERSION, ApiError, encoded
@@ -169,10 +170,14 @@ class EventStreams:
         last = store.last(run_id, STEP.name, "", LAST)
         seen.status, seen.updated = RowReader(store).status(run.row), run.row.updated
         seen.last = (run.row.parent_step or 0) if last is None else last.n
-        items = self._api.timeline.open_items(run)
+        items = open_items(run)
         seen.questions = sum(item["state"] == "asks" for item in items)
         seen.open = encoded(items)
         seen.mark, seen.is_gone = mark, False
+
+    def items(self, run_id: str, first: int, last: int) -> Any:
+        """Return the items of some steps of a run."""
+        return window(self._api.runs.open(run_id), first, last)
 
     def _look_at_list(self) -> None:
         api = self._api
@@ -275,7 +280,7 @@ class _Stream:
             items = None
             if now.last - sent <= _MOST_STEPS:
                 with suppress(ClewError):
-                    items = await run_in_threadpool(self._of._api.timeline.window, run_id, sent + 1, now.last)
+                    items = await run_in_threadpool(self._of.items, run_id, sent + 1, now.last)
             steps[run_id] = now.last
             found.append(
                 self._event("steps", {"run": run_id, "from": sent + 1, "to": now.last, "items": items})

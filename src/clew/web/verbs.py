@@ -27,7 +27,7 @@ from clew.runtime.settings import read_settings
 from clew.runtime.submission import put_again, queue_fork, queueing_opener
 from clew.stores import RunRow, Store
 from clew.views.commands import command, run_command
-from clew.views.questions import QuestionReader, answer_schema
+from clew.views.questions import answer_schema, questions_of
 from clew.views.run.header import RunHeader
 from clew.web.answers import ApiError
 from clew.web.processes import ServerProcesses, failed
@@ -49,7 +49,6 @@ class Verbs:
         self._runs = RunReader(None, store, "error")
         self._header = RunHeader(self._runs, address)
         self._engine = Engine(store=store)
-        self._questions = QuestionReader(self._runs, address)
         self.values = ValueVerbs(address, processes)
 
     @property
@@ -107,7 +106,7 @@ class Verbs:
             raise RunStateError(
                 f"run {run_id!r} asks something else at {path!r} now; read the question again"
             )
-        if any(each["sent"] and each["path"] == path for each in self._questions.of_run(run)):
+        if any(each["sent"] and each["path"] == path for each in questions_of(run, self.address)):
             raise RunStateError(
                 f"run {run_id!r} has an answer at {path!r} that waits for a worker; it cannot be changed"
             )

@@ -9,7 +9,7 @@ from clew.display import brief
 from clew.error_text import encodable, line_of
 from clew.runtime.log.entries.call_records import RecordedCall
 from clew.runtime.log.entries.records import CALL, INTENT
-from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.reader import StoredRun
 from clew.views.run.stored_steps import record_of
 from clew.views.shown import shown
 
@@ -20,44 +20,35 @@ _SHOWN = 16_000
 _LONGEST = 2_000
 
 
-class CallReader:
-    """Reads the calls of runs."""
+def calls_json(run: StoredRun, item: str, after: int, limit: int) -> Json:
+    """Return recorded calls: of one item and of what is inside it, or of all."""
+    spans = [(item, f"{item}\x01"), (f"{item}/", f"{item}0"), (f"{item}[", f"{item}\\")] if item else None
+    if spans is not None:
+        spans.sort()
+    entries = list(run.store.within(run.row.run_id, (CALL.name,), spans))
+    page = entries[after : after + limit]
+    calls = [_call(record_of(run, entry), run.row.created) for entry in page]
+    more = len(entries) > after + limit
+    return {
+        "calls": calls,
+        "next": after + limit if more else None,
+        "count": len(entries),
+        "open": _open_calls(run, spans, entries),
+    }
 
-    def __init__(self, runs: RunReader) -> None:
-        self._runs = runs
-        self._store = runs.store
 
-    def json(self, run_id: str, item: str, after: int, limit: int) -> Json:
-        """Return recorded calls: of one item and of what is inside it, or of all."""
-        run = self._runs.open(run_id)
-        spans = [(item, f"{item}\x01"), (f"{item}/", f"{item}0"), (f"{item}[", f"{item}\\")] if item else None
-        if spans is not None:
-            spans.sort()
-        entries = list(self._store.within(run_id, (CALL.name,), spans))
-        page = entries[after : after + limit]
-        calls = [_call(record_of(run, entry), run.row.created) for entry in page]
-        more = len(entries) > after + limit
-        return {
-            "calls": calls,
-            "next": after + limit if more else None,
-            "count": len(entries),
-            "open": self._open(run, spans, entries),
-        }
-
-    def _open(self, run: StoredRun, spans: Any, calls: Any) -> list[Json]:
-        """Return calls that were about to be made and have no result: it is not known whether they were made."""
-        if run.row.status in ("completed",):
-            return []
-        made = {
-            (each.path, record.attempt, record.place) for each in calls for record in [record_of(run, each)]
-        }
-        found = []
-        for entry in self._store.within(run.row.run_id, (INTENT.name,), spans):
-            intent = record_of(run, entry)
-            if not intent.is_settled and (entry.path, intent.attempt, intent.place) not in made:
-                name = encodable(str(intent.name)) or None
-                found.append({"path": encodable(entry.path), "name": name, "state": "unknown"})
-        return found
+def _open_calls(run: StoredRun, spans: Any, calls: Any) -> list[Json]:
+    """Return calls that were about to be made and have no result: it is not known whether they were made."""
+    if run.row.status in ("completed",):
+        return []
+    made = {(each.path, record.attempt, record.place) for each in calls for record in [record_of(run, each)]}
+    found = []
+    for entry in run.store.within(run.row.run_id, (INTENT.name,), spans):
+        intent = record_of(run, entry)
+        if not intent.is_settled and (entry.path, intent.attempt, intent.place) not in made:
+            name = encodable(str(intent.name)) or None
+            found.append({"path": encodable(entry.path), "name": name, "state": "unknown"})
+    return found
 
 
 def _call(call: RecordedCall, origin: float) -> Json:

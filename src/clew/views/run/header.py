@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from clew.error_text import encodable
 from clew.errors import ClewError, StoreCorruptError
 from clew.runtime.log.entries.records import CALL, JOURNAL, LABEL, RETRY, STEP
-from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_rows import opened_row
 from clew.runtime.workers.presence import graphs_of
 from clew.stores import RunRow, Store
@@ -19,7 +19,7 @@ from clew.stores.protocol import LAST
 from clew.views.commands import command, run_command, worker_command
 from clew.views.failures import failures_json
 from clew.views.query_answers import GRAPH, answer_json
-from clew.views.questions import QuestionReader
+from clew.views.questions import questions_of
 from clew.views.run.stored_steps import counts_of, record_of
 from clew.views.run_rows import Json, RowReader, is_over
 
@@ -70,7 +70,6 @@ class RunHeader:
         self._store: Store = runs.store
         self._address = address
         self._read_only = read_only
-        self._questions = QuestionReader(runs, address)
 
     def json(self, run_id: str, now: float) -> Json:
         """Return the header of a run. A part that is damaged is missing, and `damage` says why."""
@@ -160,8 +159,7 @@ class RunHeader:
 
     def _asked(self, found: Json, row: RunRow, rows: RowReader) -> None:
         if row.status in ("waiting", "sleeping", "running", "failed", "paused"):
-            run: StoredRun = self._runs.run_of(row)
-            found["questions"] = self._questions.of_run(run)
+            found["questions"] = questions_of(self._runs.run_of(row), self._address)
         if row.graph == GRAPH and row.status == "completed":
             found["answer"] = answer_json(self._runs.run_of(row).state().values)
 

@@ -17,11 +17,11 @@ import msgspec
 from clew.error_text import encodable
 from clew.errors import InputError
 from clew.runtime.log.entries.codec import step_times
-from clew.runtime.log.entries.records import LABEL, QUESTION, RETRY
+from clew.runtime.log.entries.records import LABEL, QUESTION
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.views.run.states import RunStates
 from clew.views.run.stored_steps import counts_of, record_of, steps_of
-from clew.views.run.timeline import Columns, Timeline
+from clew.views.run.timeline import Columns, attempts_of
 
 Json = dict[str, Any]
 
@@ -88,7 +88,6 @@ class RunIndex:
         self._runs = runs
         self._store = runs.store
         self._states = states
-        self._timeline = Timeline(runs)
         self._known: OrderedDict[str, StepIndex] = OrderedDict()
         self._lock = Lock()
 
@@ -191,10 +190,5 @@ class RunIndex:
                 for outcome in found.outcomes:
                     if outcome.path == path:
                         columns.add_item(step, path, outcome)
-        attempts = (
-            self._timeline.attempts(run, columns.paths, counts)
-            if any(k == RETRY.name for k, _ in counts)
-            else {}
-        )
         found_json: Json = {"origin": run.row.created, "last": index.last, "show": show, "next": None}
-        return {**found_json, "columns": columns.columns, "attempts": attempts}
+        return {**found_json, "columns": columns.columns, "attempts": attempts_of(run, columns.paths, counts)}

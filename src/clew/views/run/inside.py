@@ -22,7 +22,16 @@ from clew.runtime.log.frames import graph_at
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.run_log import start_state
 from clew.views.run.stored_steps import counts_of, record_of
-from clew.views.run.timeline import MOST_ITEMS, MOST_STEPS, Columns, Timeline, calls_of
+from clew.views.run.timeline import (
+    MOST_ITEMS,
+    MOST_STEPS,
+    Columns,
+    attempts_of,
+    calls_of,
+    open_items,
+    waits_of,
+    window,
+)
 
 Json = dict[str, Any]
 
@@ -51,8 +60,8 @@ def inner_chains(run: StoredRun, path: str) -> list[InnerChain]:
         if prefix.count("/") == path.count("/") + 1:
             entries.setdefault(prefix, {}).setdefault(epoch, []).append(record_of(run, entry))
     chains = []
-    for prefix, attempts in entries.items():
-        records = attempts[max(attempts)]
+    for prefix, epochs in entries.items():
+        records = epochs[max(epochs)]
         start = next((each for each in records if isinstance(each, Start)), None)
         if start is not None:
             steps = sorted((each for each in records if isinstance(each, Step)), key=lambda step: step.number)
@@ -69,43 +78,34 @@ def is_mapped(graph: Graph, path: str) -> bool:
     return inner is not None and bool(inner.mapped)
 
 
-class InsideReader:
-    """Reads what ran inside items."""
-
-    def __init__(self, runs: RunReader, timeline: Timeline) -> None:
-        self._runs = runs
-        self._timeline = timeline
-
-    def items(self, run_id: str, inside: str) -> Json:
-        """Return the items inside the item, or inside the child run, at a path."""
-        own_id, path = child_at(self._runs, run_id, inside)
-        if not path:
-            return {**self._timeline.window(own_id, 1, MOST_STEPS), "run": own_id, "inside": inside}
-        run = self._runs.open(own_id)
-        counts = counts_of(run.store, own_id)
-        columns = Columns(run.row.created, calls_of(counts))
-        chains = inner_chains(run, path)
-        for chain in chains:
-            for step in chain.steps:
-                if len(columns) < MOST_ITEMS:
-                    columns.add(msgspec.structs.replace(step, prefix=chain.prefix))
-        open_items = [
-            item
-            for item in self._timeline.open_items(run)
-            if any(item["path"].startswith(chain.prefix) for chain in chains)
-        ]
-        paths = columns.paths | {item["path"] for item in open_items}
-        last = max((len(chain.steps) for chain in chains), default=0)
-        return {
-            "from": 1,
-            "to": last,
-            "last": last,
-            "next": None,
-            "origin": run.row.created,
-            "run": own_id,
-            "inside": inside,
-            "columns": columns.columns,
-            "open": open_items,
-            "attempts": self._timeline.attempts(run, paths, counts),
-            "waits": self._timeline.waits(run, paths, counts),
-        }
+def inside_json(runs: RunReader, run_id: str, inside: str) -> Json:
+    """Return the items inside the item, or inside the child run, at a path."""
+    own_id, path = child_at(runs, run_id, inside)
+    run = runs.open(own_id)
+    if not path:
+        return {**window(run, 1, MOST_STEPS), "run": own_id, "inside": inside}
+    counts = counts_of(run.store, own_id)
+    columns = Columns(run.row.created, calls_of(counts))
+    chains = inner_chains(run, path)
+    for chain in chains:
+        for step in chain.steps:
+            if len(columns) < MOST_ITEMS:
+                columns.add(msgspec.structs.replace(step, prefix=chain.prefix))
+    unfinished = [
+        item for item in open_items(run) if any(item["path"].startswith(chain.prefix) for chain in chains)
+    ]
+    paths = columns.paths | {item["path"] for item in unfinished}
+    last = max((len(chain.steps) for chain in chains), default=0)
+    return {
+        "from": 1,
+        "to": last,
+        "last": last,
+        "next": None,
+        "origin": run.row.created,
+        "run": own_id,
+        "inside": inside,
+        "columns": columns.columns,
+        "open": unfinished,
+        "attempts": attempts_of(run, paths, counts),
+        "waits": waits_of(run, paths, counts),
+    }

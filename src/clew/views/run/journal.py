@@ -17,7 +17,7 @@ from clew.runtime.log.entries.records import (
     WAIT,
     WAITED,
 )
-from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.reader import StoredRun
 from clew.runtime.review.value_diff import one_line
 from clew.views.questions import title_of
 from clew.views.run.stored_steps import record_of
@@ -31,42 +31,35 @@ MOST = 500
 _SHOWN = 2_000
 
 
-class JournalReader:
-    """Reads what happened to runs."""
+def journal_json(run: StoredRun, after: int, limit: int) -> Json:
+    """Return a page of entries, the oldest first."""
+    found = sorted(_entries(run), key=lambda each: (each["time"] is None, each["time"] or 0.0))
+    for number, each in enumerate(found):
+        each["n"] = number
+    page = found[after : after + limit]
+    return {
+        "entries": page,
+        "next": after + limit if len(found) > after + limit else None,
+        "count": len(found),
+    }
 
-    def __init__(self, runs: RunReader) -> None:
-        self._runs = runs
-        self._store = runs.store
 
-    def json(self, run_id: str, after: int, limit: int) -> Json:
-        """Return a page of entries, the oldest first."""
-        run = self._runs.open(run_id)
-        found = sorted(self._entries(run), key=lambda each: (each["time"] is None, each["time"] or 0.0))
-        for number, each in enumerate(found):
-            each["n"] = number
-        page = found[after : after + limit]
-        return {
-            "entries": page,
-            "next": after + limit if len(found) > after + limit else None,
-            "count": len(found),
-        }
-
-    def _entries(self, run: StoredRun) -> Iterator[Json]:
-        row = run.row
-        yield _entry("started", row.created, "", f"fork of {row.parent}" if row.parent else "")
-        kinds = (RETRY, QUESTION, ANSWER, RESUME, LABEL, ACCEPTED, WAIT, WAITED, SIGNAL)
-        for kind in kinds:
-            for stored in self._store.within(row.run_id, (kind.name,)):
-                record = record_of(run, stored)
-                yield from _READ[kind.name](record)
-        for failure in row.failures:
-            end = failure.started + failure.duration if failure.started else row.updated
-            text, data = line_of(failure.error), {"attempts": failure.attempts, "rescued": failure.rescued}
-            yield _entry("failed", end, failure.path, text, data)
-        if is_over(row):
-            yield _entry("ended", row.updated, "", row.status)
-        for child in self._store.rows(of=row.run_id)[:MOST]:
-            yield _entry("child", child.created, child.place, child.run_id, {"run": child.run_id})
+def _entries(run: StoredRun) -> Iterator[Json]:
+    row = run.row
+    yield _entry("started", row.created, "", f"fork of {row.parent}" if row.parent else "")
+    kinds = (RETRY, QUESTION, ANSWER, RESUME, LABEL, ACCEPTED, WAIT, WAITED, SIGNAL)
+    for kind in kinds:
+        for stored in run.store.within(row.run_id, (kind.name,)):
+            record = record_of(run, stored)
+            yield from _READ[kind.name](record)
+    for failure in row.failures:
+        end = failure.started + failure.duration if failure.started else row.updated
+        text, data = line_of(failure.error), {"attempts": failure.attempts, "rescued": failure.rescued}
+        yield _entry("failed", end, failure.path, text, data)
+    if is_over(row):
+        yield _entry("ended", row.updated, "", row.status)
+    for child in run.store.rows(of=row.run_id)[:MOST]:
+        yield _entry("child", child.created, child.place, child.run_id, {"run": child.run_id})
 
 
 def _entry(

@@ -20,7 +20,7 @@ from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.runtime.log.entries.records import ANSWER, CALL, QUESTION, RETRY, STEP, WAIT
 from clew.runtime.log.entries.wait_records import WaitRecord
-from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.run_log import RunLog
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
@@ -99,146 +99,139 @@ def targets_of(outcome: Outcome) -> list[str]:
     ]
 
 
-class Timeline:
-    """Reads the items of runs."""
+def window(run: StoredRun, first: int, last: int) -> Json:
+    """Return the items of steps `first` to `last`."""
+    run_id = run.row.run_id
+    newest = run.store.last(run_id, STEP.name, "", LAST)
+    begin = run.row.parent_step or 0
+    end = begin if newest is None else newest.n
+    if first > end + 1:
+        raise UnknownRunError(f"run {run_id!r} has no step {first}; it has steps {begin} to {end}")
+    last = min(last, first + MOST_STEPS - 1)
+    counts = counts_of(run.store, run_id)
+    columns = Columns(run.row.created, calls_of(counts))
+    following = None
+    for step in steps_of(run, first, min(last, end)):
+        if len(columns) and len(columns) + len(step.outcomes) > MOST_ITEMS:
+            following = step.number
+            break
+        columns.add(step)
+    if following is None and last < end:
+        following = last + 1
+    found: Json = {
+        "from": first,
+        "to": min(last, end) if following is None else following - 1,
+        "last": end,
+        "next": following,
+        "origin": run.row.created,
+        "columns": columns.columns,
+    }
+    paths = set(columns.paths)
+    if last >= end:
+        found["open"] = open_items(run)
+        paths.update(item["path"] for item in found["open"])
+    found["attempts"] = attempts_of(run, paths, counts)
+    found["waits"] = waits_of(run, paths, counts)
+    return found
 
-    def __init__(self, runs: RunReader) -> None:
-        self._runs = runs
-        self._store = runs.store
 
-    def window(self, run_id: str, first: int, last: int) -> Json:
-        """Return the items of steps `first` to `last`."""
-        run = self._runs.open(run_id)
-        newest = self._store.last(run_id, STEP.name, "", LAST)
-        begin = run.row.parent_step or 0
-        end = begin if newest is None else newest.n
-        if first > end + 1:
-            raise UnknownRunError(f"run {run_id!r} has no step {first}; it has steps {begin} to {end}")
-        last = min(last, first + MOST_STEPS - 1)
-        counts = counts_of(self._store, run_id)
-        columns = Columns(run.row.created, calls_of(counts))
-        following = None
-        for step in steps_of(run, first, min(last, end)):
-            if len(columns) and len(columns) + len(step.outcomes) > MOST_ITEMS:
-                following = step.number
-                break
-            columns.add(step)
-        if following is None and last < end:
-            following = last + 1
-        found: Json = {
-            "from": first,
-            "to": min(last, end) if following is None else following - 1,
-            "last": end,
-            "next": following,
-            "origin": run.row.created,
-            "columns": columns.columns,
-        }
-        paths = set(columns.paths)
-        if last >= end:
-            found["open"] = self.open_items(run)
-            paths.update(item["path"] for item in found["open"])
-        found["attempts"] = self.attempts(run, paths, counts)
-        found["waits"] = self.waits(run, paths, counts)
-        return found
-
-    def attempts(
-        self, run: StoredRun, paths: set[str] | None, counts: Mapping[Any, int] | None = None
-    ) -> Json:
-        """Return the failed attempts of items by path; of all items for None."""
-        counts = counts_of(self._store, run.row.run_id) if counts is None else counts
-        if not any(kind == RETRY.name for kind, _ in counts):
-            return {}
-        found: dict[str, list[Json]] = {}
-        for entry in self._store.within(run.row.run_id, (RETRY.name,)):
-            retry: Retry = record_of(run, entry)
-            if paths is None or retry.path in paths:
-                found.setdefault(encodable(retry.path), []).append(attempt_json(retry, run.row.created))
-        return found
-
-    def waits(self, run: StoredRun, paths: set[str], counts: Mapping[Any, int]) -> Json:
-        """Return when items slept, waited for a signal or asked, by path. An end that is not stored is None."""
-        found: dict[str, list[Json]] = {}
-        origin, kinds = run.row.created, {kind for kind, _ in counts}
-
-        def add(path: str, reason: str, start: float | None, end: float | None) -> None:
-            if start and path in paths:
-                each = {
-                    "for": encodable(reason),
-                    "start": round(start - origin, 6),
-                    "end": _after(origin, end),
-                }
-                found.setdefault(encodable(path), []).append(each)
-
-        for entry in self._store.within(run.row.run_id, (WAIT.name,)) if WAIT.name in kinds else ():
-            wait: WaitRecord = record_of(run, entry)
-            if wait.reason != "question":
-                add(wait.item, wait.name or wait.reason, begin_of(wait), None if wait.name else wait.due)
-        if QUESTION.name in kinds:
-            answers = {}
-            for entry in self._store.within(run.row.run_id, (ANSWER.name,)):
-                answer = record_of(run, entry)
-                answers[answer.path, answer.number] = answer.time
-            for entry in self._store.within(run.row.run_id, (QUESTION.name,)):
-                asked = record_of(run, entry)
-                end = answers.get((asked.path, asked.number))
-                add(asked.path.partition("!")[0], "answer", asked.time, end)
-        return found
-
-    # -- open items --------------------------------------------------------------------------------------
-
-    def open_items(self, run: StoredRun) -> list[Json]:
-        """Return the items without a committed step."""
-        row = run.row
-        if row.status in ("completed", "compensated"):
-            return []
-        log, calls = run.log(), calls_of(counts_of(self._store, row.run_id))
-        numbers = {path: step.number for step in planned_steps(run, log) for path in step.paths}
-        found: dict[str, Json] = {}
-        for path, state, more in chain(_recorded(row, log), self._unrecorded(row, log, numbers)):
-            if path not in found:
-                found[path] = {
-                    "path": encodable(path),
-                    "node": encodable(path.rpartition("/")[2].partition("#")[0].partition("!")[0]),
-                    "state": state,
-                    "step": numbers.get(path),
-                    "start": None,
-                    "duration": None,
-                    "attempt": log.attempts.get(path, 0),
-                    "calls": calls.get(path, 0),
-                    "due": None,
-                    "guessed": False,
-                    **more,
-                }
-        return list(found.values())
-
-    def _unrecorded(self, row: RunRow, log: RunLog, numbers: Mapping[str, int]) -> Iterator[OpenItem]:
-        """Yield items that the log does not show: those that a worker says it executes, or that come next."""
-        done = {outcome.path for step in log.steps for outcome in step.outcomes}
-        executing = {path: at for path, at in self.executing(row).items() if path not in done}
-        for path, at in executing.items():
-            yield path, "running", {"start": at and round(at - row.created, 6)}
-        if row.status in ("running", "queued", "sleeping"):
-            for path, (due, _) in log.due.items():
-                yield path, "retrying", {"due": due - row.created}
-        if not executing and row.status in ("running", "queued", "paused", "cancelled", "failed"):
-            owner = self._store.owner(row.run_id) if row.status == "running" else None
-            state = "running" if owner is not None and owner.holds else "next"  # a lost run executes nothing
-            for path in [path for path in numbers if path not in log.finished][:MOST_ITEMS]:
-                yield path, state, {"guessed": True}
-
-    def executing(self, row: RunRow) -> dict[str, Any]:
-        """Return the items of a run that its worker says it executes, with their starts."""
-        if row.status != "running":
-            return {}
-        owner = self._store.owner(row.run_id)
-        if owner is None or not owner.holds:
-            return {}
-        for worker in self._store.workers():
-            if worker.owner == owner.name:
-                for each in worker.info.get("running", ()):
-                    if isinstance(each, dict) and each.get("run") == row.run_id:
-                        return _items(each.get("items", ()))
+def attempts_of(run: StoredRun, paths: set[str] | None, counts: Mapping[Any, int] | None = None) -> Json:
+    """Return the failed attempts of items by path; of all items for None."""
+    counts = counts_of(run.store, run.row.run_id) if counts is None else counts
+    if not any(kind == RETRY.name for kind, _ in counts):
         return {}
+    found: dict[str, list[Json]] = {}
+    for entry in run.store.within(run.row.run_id, (RETRY.name,)):
+        retry: Retry = record_of(run, entry)
+        if paths is None or retry.path in paths:
+            found.setdefault(encodable(retry.path), []).append(attempt_json(retry, run.row.created))
+    return found
+
+
+def waits_of(run: StoredRun, paths: set[str], counts: Mapping[Any, int]) -> Json:
+    """Return when items slept, waited for a signal or asked, by path. An end that is not stored is None."""
+    found: dict[str, list[Json]] = {}
+    origin, kinds = run.row.created, {kind for kind, _ in counts}
+
+    def add(path: str, reason: str, start: float | None, end: float | None) -> None:
+        if start and path in paths:
+            each = {
+                "for": encodable(reason),
+                "start": round(start - origin, 6),
+                "end": _after(origin, end),
+            }
+            found.setdefault(encodable(path), []).append(each)
+
+    for entry in run.store.within(run.row.run_id, (WAIT.name,)) if WAIT.name in kinds else ():
+        wait: WaitRecord = record_of(run, entry)
+        if wait.reason != "question":
+            add(wait.item, wait.name or wait.reason, begin_of(wait), None if wait.name else wait.due)
+    if QUESTION.name in kinds:
+        answers = {}
+        for entry in run.store.within(run.row.run_id, (ANSWER.name,)):
+            answer = record_of(run, entry)
+            answers[answer.path, answer.number] = answer.time
+        for entry in run.store.within(run.row.run_id, (QUESTION.name,)):
+            asked = record_of(run, entry)
+            end = answers.get((asked.path, asked.number))
+            add(asked.path.partition("!")[0], "answer", asked.time, end)
+    return found
+
+
+def open_items(run: StoredRun) -> list[Json]:
+    """Return the items without a committed step."""
+    row = run.row
+    if row.status in ("completed", "compensated"):
+        return []
+    log, calls = run.log(), calls_of(counts_of(run.store, row.run_id))
+    numbers = {path: step.number for step in planned_steps(run, log) for path in step.paths}
+    found: dict[str, Json] = {}
+    for path, state, more in chain(_recorded(row, log), _unrecorded(run, log, numbers)):
+        if path not in found:
+            found[path] = {
+                "path": encodable(path),
+                "node": encodable(path.rpartition("/")[2].partition("#")[0].partition("!")[0]),
+                "state": state,
+                "step": numbers.get(path),
+                "start": None,
+                "duration": None,
+                "attempt": log.attempts.get(path, 0),
+                "calls": calls.get(path, 0),
+                "due": None,
+                "guessed": False,
+                **more,
+            }
+    return list(found.values())
+
+
+def _unrecorded(run: StoredRun, log: RunLog, numbers: Mapping[str, int]) -> Iterator[OpenItem]:
+    """Yield items that the log does not show: those that a worker says it executes, or that come next."""
+    row = run.row
+    done = {outcome.path for step in log.steps for outcome in step.outcomes}
+    executing = {path: at for path, at in _executing(run).items() if path not in done}
+    for path, at in executing.items():
+        yield path, "running", {"start": at and round(at - row.created, 6)}
+    if row.status in ("running", "queued", "sleeping"):
+        for path, (due, _) in log.due.items():
+            yield path, "retrying", {"due": due - row.created}
+    if not executing and row.status in ("running", "queued", "paused", "cancelled", "failed"):
+        owner = run.store.owner(row.run_id) if row.status == "running" else None
+        state = "running" if owner is not None and owner.holds else "next"  # a lost run executes nothing
+        for path in [path for path in numbers if path not in log.finished][:MOST_ITEMS]:
+            yield path, state, {"guessed": True}
+
+
+def _executing(run: StoredRun) -> dict[str, Any]:
+    """Return the items of a run that its worker says it executes, with their starts."""
+    owner = run.store.owner(run.row.run_id) if run.row.status == "running" else None
+    if owner is None or not owner.holds:
+        return {}
+    for worker in run.store.workers():
+        if worker.owner == owner.name:
+            for each in worker.info.get("running", ()):
+                if isinstance(each, dict) and each.get("run") == run.row.run_id:
+                    return _items(each.get("items", ()))
+    return {}
 
 
 OpenItem: TypeAlias = tuple[str, str, Json]

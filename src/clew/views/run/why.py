@@ -23,7 +23,7 @@ from clew.views.run.inside import inner_chains, is_mapped
 from clew.views.run.states import RunStates
 from clew.views.run.steps_ahead import steps_ahead
 from clew.views.run.stored_steps import steps_of
-from clew.views.run.timeline import Timeline
+from clew.views.run.timeline import open_items
 
 Json = dict[str, Any]
 
@@ -34,68 +34,70 @@ _ORDER = ("selected", "sent", "changed", "edited", "outside", "control", "given"
 """Which reason leads the thread: what selected an item says more than what it read."""
 
 
-class WhyReader:
-    """Explains items of runs."""
+def why_json(
+    runs: RunReader,
+    states: RunStates,
+    run_id: str,
+    item: str,
+    node: str,
+    value: str,
+    *,
+    step: int | None = None,
+    depth: int = DEEPEST,
+) -> Json:
+    """Explain an item, the last run of a node, or the last write of a value. `step` is that of the item, if it is
+    known: a long run is then read around it."""
+    if sum(map(bool, (item, node, value))) != 1:
+        raise InputError("why needs one of item, node and value")
+    run = runs.open(run_id)
+    if "/" in item:
+        return _inside(runs, states, run, item, depth)
+    lineage = _lineage(runs, states, run, step)
+    explainer = Explainer(run.program(lineage.start), lineage)
+    unfinished = {each["path"]: each for each in open_items(run)}
+    if not item:
+        item = _found(lineage, unfinished, node, value)
+    if not item:
+        return _by_no_node(lineage, value)
+    found = _explained(explainer, unfinished, item, depth)
+    return {"item": encodable(item), "items": found, "thread": _thread(found, item)}
 
-    def __init__(self, runs: RunReader, timeline: Timeline, states: RunStates) -> None:
-        self._runs = runs
-        self._timeline = timeline
-        self._states = states
 
-    def json(
-        self, run_id: str, item: str, node: str, value: str, step: int | None = None, depth: int = DEEPEST
-    ) -> Json:
-        """Explain an item, the last run of a node, or the last write of a value. `step` is that of the item, if it is
-        known: a long run is then read around it."""
-        if sum(map(bool, (item, node, value))) != 1:
-            raise InputError("why needs one of item, node and value")
-        run = self._runs.open(run_id)
-        if "/" in item:
-            return self._inside(run, item, depth)
-        lineage = self._lineage(run, item, step)
-        explainer = Explainer(run.program(lineage.start), lineage)
-        states = {each["path"]: each for each in self._timeline.open_items(run)}
-        if not item:
-            item = _found(lineage, states, node, value)
-        if not item:
-            return _by_no_node(lineage, value)
-        found = _explained(explainer, states, item, depth)
-        return {"item": encodable(item), "items": found, "thread": _thread(found, item)}
+def _inside(runs: RunReader, states: RunStates, run: StoredRun, item: str, depth: int) -> Json:
+    """Explain an item of a subgraph, and then the item that the subgraph belongs to."""
+    outer, _, inner = item.rpartition("/")
+    chain = next((each for each in inner_chains(run, outer) if each.prefix == f"{outer}/"), None)
+    if chain is None:
+        raise UnknownRunError(f"run {run.row.run_id!r} has no subgraph at {outer!r}")
+    unfinished = {each["path"]: each for each in open_items(run)}
+    found = _explained(chain.explainer(run), unfinished, inner, depth, chain.prefix)
+    thread = _thread(found, item)
+    if is_mapped(run.graph, outer):  # its item has a chain for each element
+        outer = outer.rpartition("[")[0]
+    around = why_json(runs, states, run.row.run_id, outer, "", "", depth=depth)
+    return {
+        "item": encodable(item),
+        "items": {**around["items"], **found},
+        "thread": [*thread, *around["thread"]],
+    }
 
-    def _inside(self, run: StoredRun, item: str, depth: int) -> Json:
-        """Explain an item of a subgraph, and then the item that the subgraph belongs to."""
-        outer, _, inner = item.rpartition("/")
-        chain = next((each for each in inner_chains(run, outer) if each.prefix == f"{outer}/"), None)
-        if chain is None:
-            raise UnknownRunError(f"run {run.row.run_id!r} has no subgraph at {outer!r}")
-        states = {each["path"]: each for each in self._timeline.open_items(run)}
-        found = _explained(chain.explainer(run), states, inner, depth, chain.prefix)
-        thread = _thread(found, item)
-        if is_mapped(run.graph, outer):  # its item has a chain for each element
-            outer = outer.rpartition("[")[0]
-        around = self.json(run.row.run_id, outer, "", "", depth=depth)
-        return {
-            "item": encodable(item),
-            "items": {**around["items"], **found},
-            "thread": [*thread, *around["thread"]],
-        }
 
-    def _lineage(self, run: StoredRun, item: str, step: int | None) -> RunLineage:
-        """Return the steps before an item: of the run and its parents, or of a long run the last ones."""
-        begin, end = self._states.range(run)
-        at = end if step is None else min(step, end)
-        if end - begin <= _WINDOW:
-            log = run.whole()
-            found = lineage_of(log, lambda parent: self._runs.open(parent).whole())
-        else:
-            first = max(begin, at - _WINDOW)
-            start = self._states.graph_state(run, first)
-            steps = list(steps_of(run, first + 1, at))
-            found = RunLineage(start, steps, [(first, position_of(start).touched)])
-        if at < end:
-            return found
-        ahead = [Step("", each.number, each.outcomes) for each in steps_ahead(run)]
-        return msgspec.structs.replace(found, steps=[*found.steps, *ahead]) if ahead else found
+def _lineage(runs: RunReader, states: RunStates, run: StoredRun, step: int | None) -> RunLineage:
+    """Return the steps before an item: of the run and its parents, or of a long run the last ones."""
+    begin, end = states.range(run)
+    at = end if step is None else min(step, end)
+    if end - begin <= _WINDOW:
+        log = run.whole()
+        found = lineage_of(log, lambda parent: runs.open(parent).whole())
+    else:
+        first = max(begin, at - _WINDOW)
+        start = states.graph_state(run, first)
+        steps = list(steps_of(run, first + 1, at))
+        found = RunLineage(start, steps, [(first, position_of(start).touched)])
+    if at < end:
+        return found
+    ahead = [Step("", each.number, each.outcomes) for each in steps_ahead(run)]
+    return msgspec.structs.replace(found, steps=[*found.steps, *ahead]) if ahead else found
 
 
 def _explained(
