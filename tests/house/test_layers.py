@@ -52,8 +52,7 @@ runtime/review/regression
 observe explore/spill explore/process_mark explore/progress
 explore/model
 explore/search explore/reports
-explore/systems/version_tokens explore/systems/temp_dirs explore/systems/interrupts explore/systems/midway_marks \
-explore/systems/table_schema explore/systems/table_choice
+explore/systems/version_tokens explore/systems/interrupts explore/systems/tables
 explore/systems/delta_tree explore/systems/replay
 explore/systems/files explore/systems/http explore/systems/memory explore/systems/redis explore/systems/sqlite \
 explore/systems/postgres

@@ -22,7 +22,7 @@ from clew import SQLiteStore
 from clew.errors import OwnerDeadError, RunOwnedError
 from clew.explore import Action, Agent, Invariant, World
 from clew.explore.checking.simulated_disk import SimulatedDisk
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.state.values.codec import encode
 from clew.stores import LogEntry, QueueEntry, RunRow, Store, TakenRun
 

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from clew.explore.model.findings import Finding as Finding
     from clew.explore.model.invariants import Invariant as Invariant
     from clew.explore.model.invariants import Severity as Severity
-    from clew.explore.model.observation import Observation as Observation
     from clew.explore.model.state_graph import StateGraph as StateGraph
     from clew.explore.model.states import Checkpoint as Checkpoint
     from clew.explore.model.states import State as State
     from clew.explore.model.states import Transition as Transition
+    from clew.explore.model.system import Observation as Observation
     from clew.explore.model.system import System as System
     from clew.explore.model.violations import Violation as Violation
     from clew.explore.model.world import World as World
@@ -65,7 +65,7 @@ _MODULES = {
     "ExplorationResult": "reports.result",
     "Finding": "model.findings",
     "Invariant": "model.invariants",
-    "Observation": "model.observation",
+    "Observation": "model.system",
     "RandomWalk": "search.strategies",
     "RunSystem": "checking.run_system",
     "SearchFrontier": "search.strategies",

@@ -25,7 +25,7 @@ from clew.explore.search.journal import Journal
 from clew.explore.search.loop import UNKNOWN, Search
 from clew.explore.search.shrinker import TrialRun
 from clew.explore.search.strategies import BFS, Strategy
-from clew.explore.systems.http.cookie_watch import CookieWatch
+from clew.explore.systems.http.session import CookieWatch
 
 SEARCH_SHARE = 0.7  # of `within`; the rest is for confirmation
 TICK_SECONDS = 0.2  # between two writes of the journal, and two updates of the progress line

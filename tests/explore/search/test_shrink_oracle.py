@@ -9,7 +9,7 @@ import pytest
 from clew.explore import Action, Severity, StateGraph, Transition
 from clew.explore.model.actions import PathRules
 from clew.explore.model.violations import RecordedViolation, ViolationGroup, ViolationKind
-from clew.explore.search.shrink_oracle import ShrinkOracle, successors_of
+from clew.explore.search.shrinker import ShrinkOracle, successors_of
 
 ACTIONS = [Action(name, lambda world: None) for name in ("on", "off", "fire")]
 NUMBERS = {"on": 0, "off": 1, "fire": 2}

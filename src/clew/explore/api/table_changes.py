@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from clew.explore.model.observation import Observation
-from clew.explore.systems.table_schema import TableSchema
+from clew.explore.model.system import Observation
+from clew.explore.systems.tables import TableSchema
 
 Snapshot = dict[str, Observation]
 Column = tuple[str, str, str]  # system, table, column

@@ -65,7 +65,7 @@ from clew.explore.checking.simulated_process import (
     errors_of,
     opened,
 )
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.systems.version_tokens import TokenSystem
 from clew.graph import Graph
 from clew.runtime.calls.scopes import Asking

@@ -15,8 +15,8 @@ import msgspec
 
 from clew.errors import DefinitionError, EncodeError
 from clew.explore.model.context import WorldContext
-from clew.explore.model.observation import Observation
 from clew.explore.model.states import State, SystemState
+from clew.explore.model.system import Observation
 from clew.state.values.codec import encode
 
 _NOTHING: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import EncodeError
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.spill import SpillFile
 from clew.state import LARGE, decode, encode, packed, stored_part, unpacked
 

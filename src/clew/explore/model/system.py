@@ -8,6 +8,10 @@
 - `ordering` is "any" if tokens can be restored in any order, or "lifo" if restoring a token invalidates all later ones.
   The agent then reaches some states by replay.
 
+What a system shows is an `Observation`. Its `data` identifies the state and needs a canonical encoding. Its `metadata`,
+such as timings and sizes, is for readers and never part of the identity. A system that can compute a `digest` of its
+data cheaply may return it: equal digests mean equal data, so the explorer does not encode the data again.
+
 Optional methods: `size` limits the use of memory (`clew.explore.search.checkpoints`); `save_baseline`,
 `restore_baseline` and `release_baseline` make an exploration resumable after its process was killed
 (`clew.explore.search.baseline`).
@@ -19,7 +23,16 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from clew.explore.model.observation import Observation
+import msgspec
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What one system shows. If `digest` is given, it replaces `data` in the identity of the state."""
+
+    system: str
+    data: Any
+    metadata: dict[str, Any] = {}
+    digest: bytes | None = None
 
 
 @runtime_checkable

@@ -14,8 +14,14 @@ from collections.abc import Callable
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import Transition
 from clew.explore.model.violations import Violation, ViolationGroup, ViolationKind, ViolationLog
-from clew.explore.search.shrink_oracle import ShrinkOracle, Successors, successors_of
-from clew.explore.search.shrinker import ReproducedPath, TrialRun, shrink
+from clew.explore.search.shrinker import (
+    ReproducedPath,
+    ShrinkOracle,
+    Successors,
+    TrialRun,
+    shrink,
+    successors_of,
+)
 
 
 def confirm(

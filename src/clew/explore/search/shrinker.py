@@ -5,23 +5,105 @@ A candidate path is run from the initial state. Each action must be possible whe
 violation, perhaps earlier, replaces the path. A probe can only be the last action, because it is undone.
 
 Segments are removed first, from half of the path down to single actions. Passes over single actions repeat until one
-removes nothing. The result is 1-minimal: without any one of its actions the violation disappears. Candidates that the
-state graph rules out are not run (`clew.explore.search.shrink_oracle`).
+removes nothing. The result is 1-minimal: without any one of its actions the violation disappears.
+
+Most shorter paths do not show the violation, and the state graph often knows that: each step of such a path was tried
+in its state, and the violation occurred at none of them. Only paths that the graph cannot rule out are run. A pair of
+state and action without a transition was never tried. If the exploration was exhaustive, the action is not possible
+there, or raises. The prediction relies on the same assumption as the exploration: the effect of an action depends on
+the state alone. Preconditions that raise are not predicted, because they are recorded only when a state is found first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from clew.explore.model.actions import PathRules, Progress
 from clew.explore.model.findings import findings_of
 from clew.explore.model.invariants import Invariant, error_message, failure_of
+from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import ID_LENGTH, Transition
-from clew.explore.model.violations import ViolationKind
+from clew.explore.model.violations import ViolationGroup, ViolationKind
 from clew.explore.model.world import World
 from clew.explore.search.action_table import ActionTable
-from clew.explore.search.shrink_oracle import Path, ShrinkOracle
+
+Path = tuple[int, ...]
+Successors = dict[tuple[str, int], str]
+
+
+def successors_of(graph: StateGraph, numbers: Mapping[str, int]) -> Successors:
+    """Return the next state for each pair of state and action that was tried."""
+    return {
+        (each.from_state_id, numbers[each.action_name]): each.to_state_id
+        for each in graph.transitions
+        if each.to_state_id is not None
+    }
+
+
+class ShrinkOracle:
+    """Predicts whether a path shows violations of one kind."""
+
+    def __init__(
+        self,
+        group: ViolationGroup,
+        successors: Successors,
+        start: str,
+        rules: PathRules,
+        numbers: Mapping[str, int],
+        *,
+        exhaustive: bool,
+    ) -> None:
+        self._successors = successors
+        self._start = start
+        self._rules = rules
+        self._exhaustive = exhaustive  # all pairs that are possible were tried
+        self._violating = {
+            (state, numbers[action])
+            for state, action in group.occurrences
+            if state is not None and action is not None
+        }
+        self._can_predict = group.first.kind.cause != "precondition" and len(self._violating) == len(
+            set(group.occurrences)
+        )
+        self._path: Path = ()
+        self._positions: list[tuple[str, Progress]] = []  # before each action of the path, as far as known
+
+    def rules_out(self, path: Path, begin: int, end: int) -> bool:
+        """Return whether a path without its actions from `begin` to `end` is known not to show the violation."""
+        if not self._can_predict:
+            return False
+        if path != self._path or not self._positions:
+            self._path, self._positions = path, self._along(path)
+        if begin >= len(self._positions):
+            return False
+        state, progress = self._positions[begin]
+        rules, violating, successors = self._rules, self._violating, self._successors
+        matter = rules.matter
+        for number in path[end:]:
+            if matter and not rules.allows(number, progress):
+                return True
+            pair = (state, number)
+            if pair in violating:
+                return False
+            target = successors.get(pair)
+            if target is None:
+                return self._exhaustive
+            state = target
+            if matter:
+                progress = rules.after(number, progress)
+        return True
+
+    def _along(self, path: Path) -> list[tuple[str, Progress]]:
+        positions = [(self._start, self._rules.start)]
+        for number in path:
+            state, progress = positions[-1]
+            target = self._successors.get((state, number))
+            if target is None:
+                break
+            positions.append((target, self._rules.after(number, progress)))
+        return positions
 
 
 class ReproducedPath(msgspec.Struct, frozen=True):

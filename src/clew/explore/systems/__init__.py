@@ -14,7 +14,7 @@ _WHERE = {
     "HTTPSession": "http.session",
     "MemoryClock": "memory.fakes",
     "MemoryMail": "memory.fakes",
-    "MemoryQueue": "memory.queue",
+    "MemoryQueue": "memory.fakes",
     "MemoryStorage": "memory.fakes",
     "PostgresSystem": "postgres.system",
     "RedisSystem": "redis.system",

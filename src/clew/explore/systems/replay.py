@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.state.values.codec import encode
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from clew.explore import Action, Agent, Invariant, World
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.state import encode
 from tests.explore.checking.driving.case import Case
 from tests.explore.checking.driving.path import Path

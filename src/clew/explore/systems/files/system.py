@@ -24,10 +24,9 @@ import msgspec
 from immutables import Map
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
+from clew.explore.process_mark import MidwayMark, new_folder
 from clew.explore.systems.files.scan import DirectoryScan, FileEntry, Tree, is_directory, is_file, is_link
-from clew.explore.systems.midway_marks import MidwayMark
-from clew.explore.systems.temp_dirs import new_folder
 from clew.explore.systems.version_tokens import TokenSystem, VersionTokens
 
 try:

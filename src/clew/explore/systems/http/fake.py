@@ -27,7 +27,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.errors import DefinitionError
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.systems.http.server import Reply, Request, reply_of, serving
 from clew.explore.systems.version_tokens import TokenSystem
 from clew.state.values.codec import decode, digest, encode

@@ -6,11 +6,15 @@ current actor. They are observed and rolled back with the databases.
 
 With `HTTPSession(client)` the session also covers the cookies and the authorization header of a client: `httpx.Client`,
 `requests.Session`, a test client of Starlette, FastAPI, Flask or Django.
+
+A client whose cookie jar is not a part of the world sends the cookies of a state that was rolled back: the exploration
+then misses states, and nothing else shows it. So `CookieWatch` warns about it.
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from http.cookiejar import CookieJar
 from http.cookies import BaseCookie
@@ -18,7 +22,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.explore.model.observation import Observation
+from clew.errors import ExplorationWarning
+from clew.explore.model.system import Observation
 from clew.explore.systems.version_tokens import TokenSystem
 
 _AUTHORIZATION = "Authorization"
@@ -178,3 +183,27 @@ def _replace(jar: Any, content: Any) -> None:
     else:
         for name, each in (content or {}).items():
             dict.__setitem__(jar, name, copy.copy(each))
+
+
+class CookieWatch:
+    """Compares the cookies of `world.api` with those at the start, and warns once."""
+
+    def __init__(self, world: Any) -> None:
+        self._api = world.api
+        covered = any(
+            isinstance(system, HTTPSession) and system.client is world.api
+            for system in world.systems.values()
+        )
+        self._on = not covered and world.api is not None and jar_of(world.api) is not None
+        self._before = cookies_of(self._api) if self._on else {}
+
+    def check(self) -> None:
+        """Warn if the cookies changed."""
+        if self._on and cookies_of(self._api) != self._before:
+            self._on = False
+            warnings.warn(
+                "the client in world.api received cookies, and no system rolls them back; add "
+                'HTTPSession(client) to the systems: World(api=client, systems={"session": HTTPSession(client), ...})',
+                ExplorationWarning,
+                stacklevel=2,
+            )

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal
 
 import msgspec
 
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.systems.version_tokens import TokenSystem, Version
 from clew.state.values.codec import decode, encode
 

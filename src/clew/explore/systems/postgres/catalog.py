@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.errors import SystemSetupError
-from clew.explore.systems.table_choice import TableChoice, is_like, warn_about_unused
+from clew.explore.systems.tables import TableChoice, is_like, warn_about_unused
 
 _NAME_BYTES = 63
 

@@ -29,7 +29,7 @@ from clew.explore.systems.postgres.restore import (
     sequences_sql,
     set_sequences,
 )
-from clew.explore.systems.table_choice import TableChoice
+from clew.explore.systems.tables import TableChoice
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection, Cursor

@@ -4,7 +4,7 @@ The states between two schema changes are one tree, a schema epoch. Within an ep
 changed along the path.
 
 - A schema change is undone if it only added definitions: the rows of its epoch are moved back to its beginning, what
-  was added is dropped, and the epoch before it continues where it was left (`definitions`). The states of the undone
+  was added is dropped, and the epoch before it continues where it was left (`epochs`). The states of the undone
   epoch are then lost. Checkpoints before any other schema change are no longer valid.
 - A broken connection ends all checkpoints, because the content of the journal is unknown.
 """
@@ -27,7 +27,7 @@ from clew.errors import (
     RollbackError,
     SystemSetupError,
 )
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.spill import SpillFile
 from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
@@ -35,9 +35,8 @@ from clew.explore.systems.postgres import epochs, recovery
 from clew.explore.systems.postgres import triggers as journal
 from clew.explore.systems.postgres.change_capture import BlockedError, CapturedChanges, ChangeCapture
 from clew.explore.systems.postgres.connection import address, psycopg
-from clew.explore.systems.postgres.definitions import read_definitions
 from clew.explore.systems.postgres.diagnostics import Diagnostics
-from clew.explore.systems.postgres.epochs import PostgresEpoch, PostgresStateInfo, State
+from clew.explore.systems.postgres.epochs import PostgresEpoch, PostgresStateInfo, State, read_definitions
 from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.postgres.system import PostgresSystem

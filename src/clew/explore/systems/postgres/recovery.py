@@ -17,7 +17,7 @@ from clew.explore.systems.delta_tree import add
 from clew.explore.systems.postgres.catalog import WatchedObjects, quoted
 from clew.explore.systems.postgres.change_capture import CapturedChanges, ChangeCapture
 from clew.explore.systems.postgres.connection import psycopg
-from clew.explore.systems.postgres.definitions import read_definitions
+from clew.explore.systems.postgres.epochs import read_definitions
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.postgres.triggers import image_sql
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import CheckpointError, ClewError, ExplorationError, RollbackError, UnknownCheckpointError
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.postgres.catalog import load_watched
 from clew.explore.systems.postgres.connection import TEXT_STYLE, address, psycopg, said
 from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Sequences, sequences_sql, set_sequences
 from clew.explore.systems.postgres.system import PostgresSystem
-from clew.explore.systems.table_choice import TableChoice
+from clew.explore.systems.tables import TableChoice
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection, Cursor

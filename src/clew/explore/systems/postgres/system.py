@@ -8,8 +8,7 @@ connections and commits.
     change_capture  reads the journal, over the connection of `connection`
     restore         moves rows
     observation     observes tables; `row_images` has their rows
-    definitions     what the schema consists of; undoes additions
-    epochs          the time between two schema changes
+    epochs          the time between two schema changes, what the schema consists of; undoes additions
     recovery        restores the database in another process
     diagnostics     errors and warnings
     deltas          combines all of these
@@ -26,9 +25,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import SystemSetupError
-from clew.explore.model.observation import Observation
-from clew.explore.systems.table_choice import Ignore, table_choice
-from clew.explore.systems.table_schema import TableSchema, postgres_tables
+from clew.explore.model.system import Observation
+from clew.explore.systems.tables import Ignore, TableSchema, postgres_tables, table_choice
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection

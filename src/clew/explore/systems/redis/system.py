@@ -22,10 +22,10 @@ from typing import Any, Literal
 import msgspec
 
 from clew.errors import CheckpointError, ExplorationWarning, RollbackError, SystemSetupError
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
+from clew.explore.process_mark import MidwayMark
 from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
-from clew.explore.systems.midway_marks import MidwayMark
 from clew.explore.systems.redis.connection import Command, RedisConnection
 from clew.explore.systems.redis.values import read_all, text
 from clew.state.values.codec import encode

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.systems.delta_tree import DeltaNode, add
 from clew.explore.systems.sqlite import row_images as images
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from clew.explore.model.observation import Observation
+from clew.explore.model.system import Observation
 from clew.explore.systems.sqlite import row_images as images
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, quote
 

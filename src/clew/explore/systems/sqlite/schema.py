@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import ExplorationWarning, SystemSetupError
-from clew.explore.systems.table_choice import TableChoice, is_like, warn_about_unused
+from clew.explore.systems.tables import TableChoice, is_like, warn_about_unused
 
 OURS = "_clew_"  # prefix of all names that the system adds to the database
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
-from clew.explore.model.observation import Observation
-from clew.explore.process_mark import lives_elsewhere, mark
+from clew.explore.model.system import Observation
+from clew.explore.process_mark import lives_elsewhere, mark, new_folder
 from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.sqlite import row_images as images
@@ -49,9 +49,7 @@ from clew.explore.systems.sqlite.recovery import packed, path_back, shape, unpac
 from clew.explore.systems.sqlite.restore import apply, read_numbers, switch_triggers_off, write_numbers
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
 from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, install, uninstall
-from clew.explore.systems.table_choice import Ignore, table_choice
-from clew.explore.systems.table_schema import TableSchema, sqlite_tables
-from clew.explore.systems.temp_dirs import new_folder
+from clew.explore.systems.tables import Ignore, TableSchema, sqlite_tables, table_choice
 
 _OLDEST = (3, 37, 0)  # PRAGMA table_list
 _IN_MEMORY = ("", ":memory:")
