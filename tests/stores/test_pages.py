@@ -10,7 +10,7 @@ import pytest
 
 from clew.stores import PostgresStore, SQLiteStore
 from clew.stores.pages import page_statement
-from clew.stores.postgres.pages import PAGE
+from clew.stores.postgres.reading import PAGE
 from tests.stores.servers import PostgresServer
 
 RUNS = 10_000

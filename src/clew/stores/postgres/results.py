@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clew.stores.postgres.connection import StoreConnection
-from clew.stores.postgres.deletion import drop_unused
+from clew.stores.postgres.lineage import drop_unused
 from clew.stores.protocol import CachedResult
 from clew.stores.results import EXPIRED_AT_A_TIME, checked_result, result_checksum
 

@@ -28,10 +28,8 @@ from clew.errors import (
 )
 from clew.stores.inherited_docs import with_docs
 from clew.stores.messages import conflict, declared_dead, exists, lost_content, taken_over, unknown
-from clew.stores.postgres import inbox, log_end, ownership, pages, queue, results, threads
-from clew.stores.postgres.change_mark import change_mark
+from clew.stores.postgres import inbox, lineage, ownership, queue, reading, results
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
-from clew.stores.postgres.deletion import delete_run, detach_run
 from clew.stores.postgres.entries import (
     ADD_ALL,
     ADD_ENTRY,
@@ -44,6 +42,7 @@ from clew.stores.postgres.entries import (
     named,
 )
 from clew.stores.postgres.inbox import LOCK
+from clew.stores.postgres.lineage import delete_run, detach_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.ownership import RELEASED
 from clew.stores.postgres.qualified import RECENT, ROW
@@ -164,7 +163,7 @@ class PostgresStore(Store):
                             raise unknown(other, cursor.execute(RECENT))
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and thread is not None:
-                        threads.move(cursor, thread, row.run_id)
+                        lineage.move(cursor, thread, row.run_id)
                     if made is not None and entries:
                         cursor.execute(ADD_ALL, added(row.run_id, made[0], entries))
             # the first attempt created it
@@ -199,8 +198,8 @@ class PostgresStore(Store):
         statement = f"{ROW} {where.replace('?', '%s')} ORDER BY runs.id"
         return [read_row(found) for found in self._link.fetch("the list of runs", statement, values)]
 
-    page, tally, change_mark = pages.page, pages.tally, change_mark
-    head, threads = threads.head, threads.threads
+    page, tally, change_mark = reading.page, reading.tally, reading.change_mark
+    head, threads = lineage.head, lineage.threads
 
     def update(
         self,
@@ -235,7 +234,7 @@ class PostgresStore(Store):
     take, enqueue, queues = queue.take, queue.enqueue, queue.queues
     entry, time = queue.entry, queue.now
     send, inbox, addressed = inbox.send, inbox.inbox, inbox.addressed
-    log_end = log_end.log_end
+    log_end = reading.log_end
 
     def listen(self, wake: Callable[[], None]) -> BellListener | None:
         """Call a function when a run may have become ready; None behind a pooler."""

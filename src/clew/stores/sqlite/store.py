@@ -44,10 +44,9 @@ from clew.stores.sql_rows import (
     row_values,
     selection,
 )
-from clew.stores.sqlite import inbox, log_end, ownership, pages, queue, results, threads
+from clew.stores.sqlite import inbox, lineage, ownership, queue, reading, results
 from clew.stores.sqlite.blobs import BlobFolder, put_blobs, read_blob
 from clew.stores.sqlite.data_version import DataVersion
-from clew.stores.sqlite.deletion import delete_run, detach_run
 from clew.stores.sqlite.entries import (
     MOST,
     SPAN,
@@ -74,6 +73,7 @@ from clew.stores.sqlite.file import (
     rehearse,
 )
 from clew.stores.sqlite.fork_safety import guard
+from clew.stores.sqlite.lineage import delete_run, detach_run
 from clew.stores.sqlite.ownership import ADD_ROW, RELEASED, add_owned
 from clew.stores.sqlite.queue import put as put_entry
 from clew.stores.sqlite.transactions import SQLiteTransaction, Translated, clean
@@ -202,7 +202,7 @@ class SQLiteStore(Store):
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             if thread is not None:
-                threads.move(db, thread, row.run_id)
+                lineage.move(db, thread, row.run_id)
             db.execute(_ADD_ORIGIN, (number, *origin))
             if row.attributes:
                 named = [(name, value, row.created, number) for name, value in row.attributes.items()]
@@ -229,8 +229,8 @@ class SQLiteStore(Store):
         with self._lock, self._reading("the list of runs") as db:
             return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
-    page, tally = pages.page, pages.tally
-    head, threads = threads.head, threads.threads
+    page, tally = reading.page, reading.tally
+    head, threads = lineage.head, lineage.threads
 
     def update(
         self,
@@ -280,7 +280,7 @@ class SQLiteStore(Store):
     take, enqueue, queues = queue.take, queue.enqueue, queue.queues
     entry, time = queue.entry, queue.now
     send, inbox, addressed = inbox.send, inbox.inbox, inbox.addressed
-    log_end = log_end.log_end
+    log_end = reading.log_end
 
     # -- logs --------------------------------------------------------------------------------------------
 

@@ -1,23 +1,30 @@
-"""The end of a run's log in PostgreSQL: a method of `PostgresStore`, which is one statement.
+"""Reads of PostgreSQL that are one statement each: the end of a log, a mark that changes with a run, and pages of runs.
 
-Its rows have the columns of entries, preceded by a word that says what the row is. If the run exists, there is a row
-for the run itself, which says whether it has children.
+- The rows of the end of a log have the columns of entries, preceded by a word that says what the row is. If the run
+  exists, there is a row for the run itself, which says whether it has children.
+- A mark is read by primary keys, without any entry. Polling costs the writers nothing. A NOTIFY in every commit would
+  slow them down, because the server handles all notifications under one lock.
+- The rules for pages are in `clew.stores.pages`.
+
+The functions are methods of `PostgresStore`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from clew.stores.messages import unknown
+from clew.stores.pages import page_statement, read_page
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.qualified import RECENT
-from clew.stores.protocol import OWN_STEP, LogEnd
+from clew.stores.protocol import OWN_STEP, LogEnd, PageQuery, RunRow
 from clew.stores.sql_rows import checked, messages
 
 if TYPE_CHECKING:
     from clew.stores.postgres.store import PostgresStore
+
 
 _THIS = "run = (SELECT id FROM this)"
 _ENTRY = "kind, coalesce(path, key), n, body, digest, crc FROM @.log"
@@ -63,3 +70,40 @@ def log_end(
         sorted(messages(checked(run_id, found.get("message", ()))), key=attrgetter("n")),
         found["run"] == [("", "", 1, None, None, None)],
     )
+
+
+_MARK = """
+    SELECT id, fence, status, updated,
+        (SELECT max(n) FROM @.steps WHERE run = runs.id), (SELECT max(n) FROM @.inbox WHERE run = runs.id),
+        (SELECT count(*) FROM @.log WHERE run = runs.id AND kind = ANY(%s::text[])),
+        (SELECT max(n) FROM @.log WHERE run = runs.id AND kind = ANY(%s::text[]) AND key = '')
+    FROM @.runs WHERE key = %s
+"""
+
+
+def change_mark(store: PostgresStore, run_id: str, kinds: Collection[str]) -> Any:
+    values = (list(kinds), list(kinds), key_of(run_id))
+    found = store._link.fetch(f"run {run_id!r}", _MARK, values)
+    if not found:
+        raise unknown(run_id, store._link.fetch("runs", RECENT))
+    return found[0]
+
+
+PAGE: dict[str, Any] = {
+    "find": "strpos",
+    "schema": "@.",
+    "same_graph": "left(runs.graph, 200) = left(?, 200) AND runs.graph = ?",
+}
+"""The dialect of a page. The index contains only the beginning of a long name."""
+
+
+def page(store: PostgresStore, **query: Unpack[PageQuery]) -> tuple[list[RunRow], str | None]:
+    if "attributes" in query:
+        query["attributes"] = {key_of(name): key_of(value) for name, value in query["attributes"].items()}
+    statement, values, limit = page_statement(**query, **PAGE)
+    return read_page(store._link.fetch("the list of runs", statement.replace("?", "%s"), values), limit)
+
+
+def tally(store: PostgresStore) -> dict[str, int]:
+    statement = "SELECT status, count(*) FROM @.runs WHERE child_of IS NULL GROUP BY status"
+    return {status: int(number) for status, number in store._link.fetch("the list of runs", statement, [])}
