@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import StoreError
-from clew.stores.kv import KeyValueTable, check_key
+from clew.stores.kv import HasTables, KeyValueTable, check_key
 from clew.stores.protocol import Store
 
 
@@ -23,9 +23,9 @@ def open_table(store: Any, name: str) -> KeyValueTable:
         raise StoreError(f"name of a key-value table: expected a non-empty string, got {name!r}")
     check_key(name)
     if store is None:
-        from clew.stores.memory.kv import MemoryRows, MemoryTable
+        from clew.stores.memory.kv import MemoryTable
 
-        return MemoryTable(name, MemoryRows())
+        return MemoryTable(name)
     if isinstance(store, str) and store.startswith(("postgresql://", "postgres://")):
         from clew.stores.postgres.kv import open_postgres_table
 
@@ -34,28 +34,8 @@ def open_table(store: Any, name: str) -> KeyValueTable:
         from clew.stores.sqlite.kv import SQLiteKeyValueTable
 
         return SQLiteKeyValueTable(store, name)
-    return _within(store, name)
-
-
-def _within(store: Any, name: str) -> KeyValueTable:
-    from clew.stores.memory.store import MemoryStore
-
-    if isinstance(store, MemoryStore):
-        from clew.stores.memory.kv import MemoryTable, rows_of
-
-        return MemoryTable(name, rows_of(store, name))
-    from clew.stores.sqlite.store import SQLiteStore
-
-    if isinstance(store, SQLiteStore):
-        from clew.stores.sqlite.kv import SQLiteKeyValueTable
-
-        return SQLiteKeyValueTable(store.path, name, *store._options)
-    from clew.stores.postgres.store import PostgresStore
-
-    if isinstance(store, PostgresStore):
-        from clew.stores.postgres.kv import PostgresKeyValueTable
-
-        return PostgresKeyValueTable(store._link, name)
+    if isinstance(store, HasTables):
+        return store.open_table(name)
     raise StoreError(
         f"store of a key-value table: expected None, a path, postgresql://..., a MemoryStore, a SQLiteStore or a "
         f"PostgresStore, got {store!r}"
@@ -64,25 +44,7 @@ def _within(store: Any, name: str) -> KeyValueTable:
 
 def table_names(store: Any) -> list[str]:
     """Return the names of the key-value tables in a store, sorted; nothing is created."""
-    from clew.stores.memory.store import MemoryStore
-
-    if isinstance(store, MemoryStore):
-        from clew.stores.memory.kv import names_of
-
-        return sorted(names_of(store))
-    from clew.stores.sqlite.store import SQLiteStore
-
-    if isinstance(store, SQLiteStore):
-        from clew.stores.sqlite.kv import names_in
-
-        return names_in(store)
-    from clew.stores.postgres.store import PostgresStore
-
-    if isinstance(store, PostgresStore):
-        from clew.stores.postgres.kv import names_on
-
-        return names_on(store._link)
-    return []
+    return sorted(store.table_names()) if isinstance(store, HasTables) else []
 
 
 def without_password(address: str) -> str:

@@ -16,7 +16,7 @@ A table does not interpret its bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from clew.errors import StoreError, StoreVersionError
 
@@ -59,6 +59,17 @@ class KeyValueTable(Protocol):
 
     def close(self) -> None:
         """Release all resources. Closing twice is not an error."""
+
+
+@runtime_checkable
+class HasTables(Protocol):
+    """A store of runs that also has key-value tables."""
+
+    def open_table(self, name: str) -> KeyValueTable:
+        """Open the table of that name; it is created if it does not exist."""
+
+    def table_names(self) -> list[str]:
+        """Return the names of the tables; nothing is created."""
 
 
 def joined(content: Content) -> bytes:

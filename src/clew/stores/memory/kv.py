@@ -9,11 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from clew.errors import StoreConflictError
 from clew.stores.kv import Change, KeyValueTable, check_key, conflict, in_pages, joined
-from clew.stores.memory.store import MemoryStore
 
 
 class MemoryRows:
@@ -26,28 +24,12 @@ class MemoryRows:
         self.version = 0
 
 
-_guard = Lock()
-_tables: WeakKeyDictionary[MemoryStore, dict[str, MemoryRows]] = WeakKeyDictionary()
-
-
-def rows_of(store: MemoryStore, name: str) -> MemoryRows:
-    """Return the rows of a table of a store."""
-    with _guard:
-        return _tables.setdefault(store, {}).setdefault(name, MemoryRows())
-
-
-def names_of(store: MemoryStore) -> list[str]:
-    """Return the names of the tables of a store."""
-    with _guard:
-        return list(_tables.get(store, ()))
-
-
 class MemoryTable(KeyValueTable):
     """A key-value table in a dict."""
 
-    def __init__(self, name: str, rows: MemoryRows) -> None:
+    def __init__(self, name: str, rows: MemoryRows | None = None) -> None:
         self.name = name
-        self._rows = rows
+        self._rows = rows or MemoryRows()
 
     def __repr__(self) -> str:
         return f"MemoryTable({self.name!r})"

@@ -29,6 +29,7 @@ from clew.state.number_checks import is_int
 from clew.stores.inherited_docs import with_docs
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.memory import inbox, ownership, pages, queue
+from clew.stores.memory.kv import MemoryRows, MemoryTable
 from clew.stores.memory.ownership import MemoryWorker
 from clew.stores.memory.queue import put as put_entry
 from clew.stores.messages import (
@@ -105,6 +106,7 @@ class MemoryStore(Store):
         self._blobs: dict[str, bytes] = {}
         self._results = MemoryResults()
         self._workers: dict[str, MemoryWorker] = {}
+        self._tables: dict[str, MemoryRows] = {}
         self._lock = Lock()
 
     def at_once(self) -> MemoryStore:
@@ -441,6 +443,16 @@ class MemoryStore(Store):
             count, digests = self._results.drop(node)
             self._release(digests)
             return count
+
+    def open_table(self, name: str) -> MemoryTable:
+        """Open a key-value table, which lives as long as this store."""
+        with self._lock:
+            return MemoryTable(name, self._tables.setdefault(name, MemoryRows()))
+
+    def table_names(self) -> list[str]:
+        """Return the names of the key-value tables."""
+        with self._lock:
+            return list(self._tables)
 
     def check(self) -> Iterator[str]:
         """Yield nothing: memory is not checked."""

@@ -196,11 +196,3 @@ def _key_parts(key: str) -> tuple[str, str, bytes]:
     check_key(key)
     rest = key[_HEAD:]
     return key[:_HEAD], rest, sha256(rest.encode()).digest() if rest else b""
-
-
-def names_on(link: Any) -> list[str]:
-    """Return the names of the tables in a schema, sorted."""
-    what = "the key-value tables"
-    if not link.fetch(what, "SELECT 1 WHERE to_regclass('@.kv_tables') IS NOT NULL", []):
-        return []
-    return sorted(str(name) for (name,) in link.fetch(what, "SELECT name FROM @.kv_tables", []))

@@ -42,6 +42,7 @@ from clew.stores.postgres.entries import (
     named,
 )
 from clew.stores.postgres.inbox import LOCK
+from clew.stores.postgres.kv import PostgresKeyValueTable
 from clew.stores.postgres.lineage import delete_run, detach_run
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.ownership import RELEASED
@@ -425,6 +426,17 @@ class PostgresStore(Store):
     cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
 
     # -- the server --------------------------------------------------------------------------------------
+
+    def open_table(self, name: str) -> PostgresKeyValueTable:
+        """Open a key-value table in this schema."""
+        return PostgresKeyValueTable(self._link, name)
+
+    def table_names(self) -> list[str]:
+        """Return the names of the key-value tables in this schema."""
+        what = "the key-value tables"
+        if not self._link.fetch(what, "SELECT 1 WHERE to_regclass('@.kv_tables') IS NOT NULL", []):
+            return []
+        return [str(name) for (name,) in self._link.fetch(what, "SELECT name FROM @.kv_tables", [])]
 
     def check(self) -> Iterator[str]:
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]

@@ -323,11 +323,3 @@ def _crc(key: str, *parts: bytes) -> int:
     for part in parts:
         found = crc32(part, found)
     return found - (1 << 31)  # signed: four bytes instead of six
-
-
-def names_in(store: Any) -> list[str]:
-    """Return the names of the tables in the file of a `SQLiteStore`, sorted."""
-    with store._lock, store._reading("the key-value tables") as db:
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'kv_tables'").fetchone() is None:
-            return []
-        return [str(name) for (name,) in db.execute("SELECT name FROM kv_tables ORDER BY name")]

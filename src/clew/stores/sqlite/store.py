@@ -73,6 +73,7 @@ from clew.stores.sqlite.file import (
     rehearse,
 )
 from clew.stores.sqlite.fork_safety import guard
+from clew.stores.sqlite.kv import SQLiteKeyValueTable
 from clew.stores.sqlite.lineage import delete_run, detach_run
 from clew.stores.sqlite.ownership import ADD_ROW, RELEASED, add_owned
 from clew.stores.sqlite.queue import put as put_entry
@@ -395,6 +396,17 @@ class SQLiteStore(Store):
     cached, cache, clear_cache = results.cached, results.cache, results.clear_cache
 
     # -- the file ----------------------------------------------------------------------------------------
+
+    def open_table(self, name: str) -> SQLiteKeyValueTable:
+        """Open a key-value table in this file, with its own connection."""
+        return SQLiteKeyValueTable(self.path, name, *self._options)
+
+    def table_names(self) -> list[str]:
+        """Return the names of the key-value tables in this file."""
+        with self._lock, self._reading("the key-value tables") as db:
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'kv_tables'").fetchone() is None:
+                return []
+            return [str(name) for (name,) in db.execute("SELECT name FROM kv_tables")]
 
     def sync(self) -> None:
         if self.defers:
