@@ -16,6 +16,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from random import Random
 from typing import Any, Protocol
 
@@ -215,49 +216,24 @@ class _Lottery:
         self._random = random
         self._actions = actions
         # the nodes of each action, oldest first: a random node would rarely have a checkpoint
-        self._waiting: list[deque[int]] = []
-        self._size = 1
-        self._tree = [0.0, 0.0]  # a sum tree of weights; leaves are actions
+        self._waiting: dict[int, deque[int]] = {}
+        self._sums: tuple[list[int], list[float]] | None = None  # the actions, and the sums of their weights
 
     def add(self, node: int, actions: Sequence[int]) -> None:
         for action in actions:
-            if action >= len(self._waiting):
-                self._grow(action + 1)
-            if not self._waiting[action]:
-                self._set(action, float(self._actions[action].weight))
+            if action not in self._waiting:
+                self._waiting[action], self._sums = deque(), None
             self._waiting[action].append(node)
 
-    def _grow(self, count: int) -> None:
-        self._waiting += [deque() for _ in range(len(self._waiting), count)]
-        if count > self._size:
-            leaves = self._tree[self._size :]
-            self._size = 1 << (count - 1).bit_length()
-            self._tree = [0.0] * (2 * self._size)
-            for action, weight in enumerate(leaves):
-                self._set(action, weight)
-
-    def _set(self, action: int, weight: float) -> None:
-        at = self._size + action
-        self._tree[at] = weight
-        while at > 1:
-            at >>= 1
-            self._tree[at] = self._tree[2 * at] + self._tree[2 * at + 1]
-
-    def _draw(self) -> int:
-        at, left = 1, self._random.random() * self._tree[1]
-        while at < self._size:
-            at *= 2
-            # skip an empty right side, which rounding errors could select
-            if left >= self._tree[at] and self._tree[at + 1] > 0:
-                left -= self._tree[at]
-                at += 1
-        return at - self._size
-
     def pairs(self) -> Pairs:
-        while self._tree[1] > 0:
-            action = self._draw()
+        while self._waiting:
+            if self._sums is None:
+                actions = list(self._waiting)
+                self._sums = actions, list(accumulate(self._actions[each].weight for each in actions))
+            (action,) = self._random.choices(self._sums[0], cum_weights=self._sums[1])
             waiting = self._waiting[action]
             node = waiting.popleft()
             if not waiting:
-                self._set(action, 0.0)
+                del self._waiting[action]
+                self._sums = None
             yield node, action
