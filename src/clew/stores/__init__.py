@@ -13,7 +13,6 @@ from clew.stores.protocol import (
     LogEntry,
     Message,
     Owner,
-    PatientStore,
     QueueCount,
     QueueEntry,
     QueueListener,
@@ -22,7 +21,6 @@ from clew.stores.protocol import (
     Store,
     TakenRun,
     ThreadMove,
-    WakingStore,
     WorkerRow,
     WouldWait,
 )
@@ -36,7 +34,6 @@ __all__ = [
     "MemoryStore",
     "Message",
     "Owner",
-    "PatientStore",
     "PostgresStore",
     "QueueCount",
     "QueueEntry",
@@ -47,7 +44,6 @@ __all__ = [
     "Store",
     "TakenRun",
     "ThreadMove",
-    "WakingStore",
     "WorkerRow",
     "WouldWait",
 ]

@@ -36,15 +36,16 @@ A store does not interpret entries. `clew.stores.conformance` checks these rules
 - Ids, kinds and paths are text of any length; owners and tokens have at most 200 characters. A store raises
   `StoreError` for text that it cannot store exactly (NUL, lone surrogates).
 
-`encodes` says whether bodies are bytes; the memory store stores arbitrary objects instead. Three features are optional:
-a store may delay waiting for the disk (`defers`, `sync`), it may offer access that never waits (`at_once`), and it may
-detect at low cost whether a run has changed (`change_mark`). A class that inherits from `Store` has none of them.
+`encodes` says whether bodies are bytes; the memory store stores arbitrary objects instead. Some features are optional:
+to delay waiting for the disk (`defers`, `sync`), to offer access that never waits (`at_once`), to wake workers
+(`listen`), to limit how long calls wait for a server (`wait_at_most`), and to detect at low cost whether a run has
+changed (`change_mark`). A class that inherits from `Store` has none of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -214,23 +215,6 @@ class QueueListener(Protocol):
         """Stop waking it."""
 
 
-@runtime_checkable
-class WakingStore(Protocol):
-    """A store that can wake workers. All others are polled."""
-
-    def listen(self, wake: Callable[[], None]) -> QueueListener | None:
-        """Call `wake`, from another thread, when a run may have become ready while the worker is idle. A call may be
-        missing or unnecessary, so a worker also polls. None if this store cannot do that."""
-
-
-@runtime_checkable
-class PatientStore(Protocol):
-    """A store that waits for an unavailable server. A stopped worker does not wait longer than its grace time."""
-
-    def wait_at_most(self, seconds: float | None) -> None:
-        """Let all calls wait no longer than this for the server from now on; None: as long as usual."""
-
-
 class WouldWait(Exception):
     """An operation of `Store.at_once` would have to wait. Nothing was read or changed."""
 
@@ -272,6 +256,15 @@ class Store(Protocol):
         It is closed together with this store. None if the store has no such access; event loops then use it on a
         thread. A store that never waits returns itself."""
         return None
+
+    def listen(self, wake: Callable[[], None]) -> QueueListener | None:
+        """Call `wake`, from another thread, when a run may have become ready while the worker is idle. A call may be
+        missing or unnecessary, so a worker also polls. None if this store cannot do that."""
+        return None
+
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Let all calls wait no longer than this for an unavailable server from now on; None: as long as usual."""
+        return None  # noqa: RET501 - see `sync`
 
     mark_interval: float = 1.0
     """The seconds between two calls of `change_mark` by one follower of a run."""

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from clew import Engine, Graph, Worker, node
-from clew.stores import PostgresStore, QueueEntry, RunRow, WakingStore
+from clew.stores import PostgresStore, QueueEntry, RunRow
 from clew.stores.postgres.queue_bell import IDLE
 from tests.stores.servers import PostgresServer
 
@@ -117,7 +117,6 @@ def test_a_worker_whose_connections_were_all_cut_is_not_declared_dead(
 
 def test_behind_a_pooler_workers_poll(server: PostgresServer, store: PostgresStore, schema: str) -> None:
     behind = PostgresStore(server.dsn, schema=schema, pooler=True)
-    assert isinstance(behind, WakingStore)
     assert behind.listen(lambda: None) is None
     with Engine(GRAPH, store=store) as engine, working(behind, poll=0.1):
         assert engine.submit({"a": 1}).result(timeout=60)["b"] == 2

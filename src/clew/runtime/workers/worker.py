@@ -3,14 +3,14 @@
 A worker is one owner with one lease for all of its runs. It takes as many ready runs as it has free slots, of the
 structures that it has, and executes each on a thread. If it found as many as it has free slots, it looks again as soon
 as a slot is free. If it found fewer, no more are ready. It then polls, with jitter, so that a take finds several runs
-that arrive one by one. A store that is a `WakingStore` also wakes it when a run becomes ready. From time to time, it
-lets the store declare ended owners dead, so that their runs can be taken. A run whose branches all wait leaves the
-worker. It is taken again when it is due or gets a message.
+that arrive one by one. A store that can `listen` also wakes it when a run becomes ready. From time to time, it lets the
+store declare ended owners dead, so that their runs can be taken. A run whose branches all wait leaves the worker. It is
+taken again when it is due or gets a message.
 
 - **Draining.** `stop`, SIGTERM and SIGINT end a worker: it takes no more runs and starts no more nodes. Running nodes
   have `grace` seconds to end, and their results are committed. Runs that have not ended return to their queues. A
-  second signal ends the grace time. If the store is a `PatientStore` whose server is unavailable, no call waits for it
-  longer than the grace time; other workers take the runs when the lease of this one has expired.
+  second signal ends the grace time. If the server of the store is unavailable, no call waits for it longer than the
+  grace time; other workers take the runs when the lease of this one has expired.
 - **Poison runs.** A take counts as a try if the run has committed nothing since the previous take. From the third try
   on, a run is executed alone: if it kills the process, it kills no other run. After `tries` tries it fails, with its
   history.
@@ -57,7 +57,7 @@ from clew.runtime.workers.presence import MOST_ITEMS, MOST_LISTED, served, was_e
 from clew.runtime.workers.runner import GraphRunner
 from clew.runtime.workers.store_clock import StoreClock, clock_of
 from clew.state.number_checks import is_int, is_number
-from clew.stores import PatientStore, QueueListener, Store, TakenRun, WakingStore
+from clew.stores import QueueListener, Store, TakenRun
 
 _ALONE = 3  # from this try on, a run is executed alone
 _FIRST_PAUSE = 0.05  # seconds before the second look at an empty queue; each further pause is twice as long
@@ -164,12 +164,8 @@ class Worker:
         """Take nothing more, let running nodes end, and return the other runs to their queues; from any thread."""
         self._is_stopping = True
         if self._is_executing:
-            self._wait_at_most(self._grace)
+            self.store.wait_at_most(self._grace)
         self._wake.put(True)
-
-    def _wait_at_most(self, seconds: float | None) -> None:
-        if isinstance(self.store, PatientStore):
-            self.store.wait_at_most(seconds)
 
     def run(self, *, until_idle: bool = False) -> None:
         """Execute runs until `stop`, SIGTERM or SIGINT; with `until_idle`, until no run is ready.
@@ -180,7 +176,7 @@ class Worker:
             self._begin()
             self._is_executing = True
             threads = DaemonThreadPool(most=self.slots)
-            if isinstance(self.store, WakingStore) and not until_idle:
+            if not until_idle:
                 self._listener = self.store.listen(lambda: self._wake.put(True))
             try:
                 self._loop(threads, until_idle)
@@ -189,7 +185,7 @@ class Worker:
                 threads.shutdown()
                 # not at the start: a stop that comes early counts
                 self._is_stopping = self._is_hurried = self._is_executing = False
-                self._wait_at_most(None)
+                self.store.wait_at_most(None)
 
     # -- the loop ----------------------------------------------------------------------------------------
 
@@ -446,7 +442,7 @@ class Worker:
             self._is_hurried = self._is_stopping
             self.stop()
             if self._is_hurried:
-                self._wait_at_most(0.0)
+                self.store.wait_at_most(0.0)
 
         before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
