@@ -1,10 +1,14 @@
-"""Checkpoints that refer to immutable versions. Making one and restoring it is free at any size."""
+"""What systems have in common: checkpoints that refer to immutable versions, closing, and marks beside them.
+
+Making a checkpoint of a version and restoring it is free at any size.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from clew.errors import UnknownCheckpointError
+from clew.explore.process_mark import MidwayMark
 
 Version = TypeVar("Version")
 
@@ -61,3 +65,32 @@ class TokenSystem(Generic[Version]):
 
     def release(self, token: int) -> None:
         self._versions.drop(token)
+
+
+class ClosableSystem:
+    """A system that is closed at the end of a `with` block."""
+
+    def close(self) -> None:
+        """Release everything that the system holds."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class MarkedSystem(ClosableSystem):
+    """A system that cannot hold the mark of an exploration that has left its initial state."""
+
+    _mark: MidwayMark
+
+    @property
+    def left_midway(self) -> bool:
+        """Return whether an exploration that was killed left the system in the middle of a path."""
+        return self._mark.was_left
+
+    def mark_midway(self, is_midway: bool) -> None:
+        """Store whether an exploration has left its initial state."""
+        self._mark.write(is_midway)

@@ -27,7 +27,7 @@ from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.system import Observation
 from clew.explore.process_mark import MidwayMark, new_folder
 from clew.explore.systems.files.scan import DirectoryScan, FileEntry, Tree, is_directory, is_file, is_link
-from clew.explore.systems.version_tokens import TokenSystem, VersionTokens
+from clew.explore.systems.version_tokens import MarkedSystem, TokenSystem, VersionTokens
 
 try:
     import fcntl
@@ -39,7 +39,7 @@ _PIECE = 1 << 20
 _EMPTY = blake2b(digest_size=32).hexdigest()
 
 
-class FileSystem(TokenSystem[Tree]):
+class FileSystem(TokenSystem[Tree], MarkedSystem):
     """A directory.
 
     Args:
@@ -136,15 +136,6 @@ class FileSystem(TokenSystem[Tree]):
             raise RollbackError(f"{os.fsdecode(self._root)}: cannot restore the baseline: {error}") from error
         return True
 
-    @property
-    def left_midway(self) -> bool:
-        """Return whether an exploration that was killed left the directory in the middle of a path."""
-        return self._mark.was_left
-
-    def mark_midway(self, is_midway: bool) -> None:
-        """Store whether an exploration has left its initial state."""
-        self._mark.write(is_midway)
-
     def _claim(self) -> None:
         """Lock the directory for this process; the lock ends with the process."""
         if self._claimed is not None or fcntl is None:
@@ -172,12 +163,6 @@ class FileSystem(TokenSystem[Tree]):
         self.release_baseline()
         self._versions = VersionTokens()
         self._remove_store()
-
-    def __enter__(self) -> FileSystem:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _scanned(self, doing: str, kind: type[Exception]) -> Tree:
         try:

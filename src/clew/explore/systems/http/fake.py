@@ -29,7 +29,7 @@ import msgspec
 from clew.errors import DefinitionError
 from clew.explore.model.system import Observation
 from clew.explore.systems.http.server import Reply, Request, reply_of, serving
-from clew.explore.systems.version_tokens import TokenSystem
+from clew.explore.systems.version_tokens import ClosableSystem, TokenSystem
 from clew.state.values.codec import decode, digest, encode
 
 _OVERHEAD = 512  # bytes of a checkpoint in addition to the state
@@ -41,7 +41,7 @@ class _Version(msgspec.Struct, frozen=True):
     requests: tuple[Request, ...]
 
 
-class HTTPFake(TokenSystem[_Version]):
+class HTTPFake(TokenSystem[_Version], ClosableSystem):
     """A fake service.
 
     Args:
@@ -102,12 +102,6 @@ class HTTPFake(TokenSystem[_Version]):
         if server is not None:
             server.shutdown()
             server.server_close()
-
-    def __enter__(self) -> HTTPFake:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---------------------------------------------------------------- requests
 

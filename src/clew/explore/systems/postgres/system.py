@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from clew.errors import SystemSetupError
 from clew.explore.model.system import Observation
 from clew.explore.systems.tables import Ignore, TableSchema, postgres_tables, table_choice
+from clew.explore.systems.version_tokens import ClosableSystem
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _MAX_SCHEMA_BYTES = 48  # trigger names contain it
 
 
-class PostgresSystem:
+class PostgresSystem(ClosableSystem):
     """The rows of a PostgreSQL database.
 
     The `data` of an observation has each watched table by name (`orders`, or `shop.orders` outside of the schema
@@ -129,12 +130,6 @@ class PostgresSystem:
     def close(self) -> None:
         """Remove the triggers and the journal, and disconnect. The rows stay as they are."""
         raise NotImplementedError
-
-    def __enter__(self) -> PostgresSystem:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _check(dsn: Any, mode: str, schema: str) -> None:

@@ -28,6 +28,7 @@ from clew.explore.systems.delta_tree import DeltaTree, add
 from clew.explore.systems.interrupts import uninterrupted
 from clew.explore.systems.redis.connection import Command, RedisConnection
 from clew.explore.systems.redis.values import read_all, text
+from clew.explore.systems.version_tokens import MarkedSystem
 from clew.state.values.codec import encode
 
 SHOWN = 100
@@ -67,7 +68,7 @@ class RedisStateInfo(msgspec.Struct, eq=False):
     observation: Observation | None = None
 
 
-class RedisSystem:
+class RedisSystem(MarkedSystem):
     """One database of a Redis or Valkey server.
 
     Args:
@@ -172,15 +173,6 @@ class RedisSystem:
             self._refresh({*self._entries, *wanted})
         return True
 
-    @property
-    def left_midway(self) -> bool:
-        """Return whether an exploration that was killed left the database in the middle of a path."""
-        return self._mark.was_left
-
-    def mark_midway(self, is_midway: bool) -> None:
-        """Store whether an exploration has left its initial state."""
-        self._mark.write(is_midway)
-
     def _claim(self, kind: type[Exception]) -> None:
         try:
             other = self._connection.claim()
@@ -199,12 +191,6 @@ class RedisSystem:
         """Discard all checkpoints, and restore the server's settings."""
         self._tree = DeltaTree()
         self._connection.close()
-
-    def __enter__(self) -> RedisSystem:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---------------------------------------------------------------- reading changes
 

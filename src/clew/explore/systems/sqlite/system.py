@@ -50,12 +50,13 @@ from clew.explore.systems.sqlite.restore import apply, read_numbers, switch_trig
 from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
 from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, install, uninstall
 from clew.explore.systems.tables import Ignore, TableSchema, sqlite_tables, table_choice
+from clew.explore.systems.version_tokens import ClosableSystem
 
 _OLDEST = (3, 37, 0)  # PRAGMA table_list
 _IN_MEMORY = ("", ":memory:")
 
 
-class SQLiteSystem:
+class SQLiteSystem(ClosableSystem):
     """A SQLite database.
 
     The `data` of an observation has each watched table by name: a list of rows as dicts, ordered by the key; or, for a
@@ -254,12 +255,6 @@ class SQLiteSystem:
             if self._application is not None:
                 self._application.close()
             self._remove_folder()
-
-    def __enter__(self) -> SQLiteSystem:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---------------------------------------------------------------- reading changes
 
