@@ -17,6 +17,7 @@ import msgspec
 from clew.error_text import encodable
 from clew.errors import StoreCorruptError, UnknownValueError
 from clew.explore.reports.state_diff import step_changes
+from clew.explore.reports.state_picture import distances
 from clew.stores import Store
 from clew.stores.factory import open_table, table_names
 
@@ -167,7 +168,7 @@ def _states(
     """Return the states and transitions; `end` describes a state without outgoing transitions."""
     graph = explored.graph
     violating = {each.path[-1].to_state_id for each in violations if each.path}
-    depths = _depths(explored)
+    depths = distances(explored)
 
     def kind(state: str) -> str:
         if state == graph.initial_id:
@@ -200,21 +201,6 @@ def _states(
             if t.from_state_id in numbers and t.to_state_id is not None and t.to_state_id in numbers
         ][: 4 * DRAWN],
     }
-
-
-def _depths(explored: ExplorationResult) -> dict[str, int]:
-    following: dict[str, list[str]] = {}
-    for t in explored.transitions:
-        if t.to_state_id is not None:
-            following.setdefault(t.from_state_id, []).append(t.to_state_id)
-    found = {explored.graph.initial_id or "": 0}
-    pending = list(found)
-    for state in pending:  # grows while it is read
-        for other in following.get(state, ()):
-            if other not in found:
-                found[other] = found[state] + 1
-                pending.append(other)
-    return found
 
 
 def _violation(

@@ -1,4 +1,4 @@
-"""Answers of the API: JSON, and errors with a type, a message and a hint."""
+"""What the API receives and answers: bodies of a bounded size, JSON, and errors with a type, a message and a hint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from clew.error_text import encodable, message_of
@@ -89,3 +90,44 @@ def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 def failure(error: ApiError) -> Response:
     return answer({"error": error.body}, error.status)
+
+
+LARGEST = 1 << 20  # bytes
+_DEEPEST = 100
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request. Raise ApiError as soon as it is larger than `LARGEST`."""
+    try:
+        declared = int(request.headers.get("content-length", "0"))
+    except ValueError:
+        raise ApiError(400, "InputError", "the content length is not a number") from None
+    if declared > LARGEST:
+        raise _too_large()
+    parts, size = list[bytes](), 0
+    async for part in request.stream():
+        size += len(part)
+        if size > LARGEST:
+            raise _too_large()
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large() -> ApiError:
+    return ApiError(
+        413,
+        "TooLarge",
+        f"a request has at most {LARGEST:,} bytes",
+        hint="use the command line for larger answers",
+    )
+
+
+def json_of(content: bytes) -> dict[str, Any]:
+    """Return the object in a body. Raise ApiError if it is not one."""
+    try:
+        found = msgspec.json.decode(content)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise ApiError(400, "InputError", f"the body is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ApiError(400, "InputError", "the body has to be a JSON object")
+    return found

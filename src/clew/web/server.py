@@ -21,9 +21,8 @@ from starlette.types import Receive, Scope, Send
 from clew.errors import ClewError
 from clew.stores import Store
 from clew.web.access import CHANGES, COOKIE, HEADERS, AccessRules
-from clew.web.answers import ApiError, answer, failure, of_clew
+from clew.web.answers import ApiError, answer, failure, json_of, of_clew, read_body
 from clew.web.api import Api, Parameters
-from clew.web.bodies import json_of, read_body
 from clew.web.event_streams import EventStreams
 from clew.web.routes import BadAddress, segments_of
 from clew.web.static_files import StaticFile, load, pages

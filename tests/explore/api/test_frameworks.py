@@ -15,7 +15,7 @@ import pytest
 
 from clew.errors import DefinitionError, RefusedServiceError, SystemSetupError
 from clew.explore import explore_api
-from clew.explore.api.migrations import run_migrations
+from clew.explore.api.opening import run_migrations
 
 MANAGE = """
 import os, sys

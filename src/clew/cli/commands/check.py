@@ -82,7 +82,7 @@ def check(
     made = _loaded(target, read_values(values, file), invariants, options)
     if replay is not None:
         return _replay(made, replay, as_json)
-    from clew.explore.checking.counterexample_files import REPORT_SUFFIXES
+    from clew.explore.checking.narrative import REPORT_SUFFIXES
     from clew.explore.reports import check_report_path
     from clew.views.checks import check_document
 
@@ -122,7 +122,7 @@ def _loaded(
 
 
 def _replay(made: Any, path: str, as_json: bool) -> int:
-    from clew.explore.checking.counterexample_files import counterexamples
+    from clew.explore.checking.narrative import counterexamples
 
     found = counterexamples(path)
     if not found:

@@ -18,7 +18,6 @@
     naming        the identity of states: generated values are renamed
     turns         the order in which calls are tried
     reports       the result, and violations as scripts
-    migrations    runs Django or Alembic migrations first
-    opening       opens systems, applications and documents by their addresses
+    opening       opens systems, applications and documents by their addresses; runs migrations
     explorer      `explore_api`
 """

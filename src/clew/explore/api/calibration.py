@@ -26,6 +26,7 @@ from clew.explore.api.calls import Call
 from clew.explore.api.checks import ACCEPTED, FAILED, RATE_LIMITED
 from clew.explore.api.late_writes import Lateness
 from clew.explore.api.logins import signs_out
+from clew.explore.api.openapi.links import head_of
 from clew.explore.api.resources import MADE, new_resource, scalars
 from clew.explore.api.sending import LOGINS, Sender
 from clew.explore.api.table_changes import Column, Snapshot, same
@@ -281,7 +282,7 @@ class Calibration:
         """Remember resources that exist at the start, for parameters that no operation creates."""
         sender, table = self._sender, self._sender.table
         wanted = {
-            operation.path.split("{" + name + "}")[0].rstrip("/")
+            head_of(operation.path, name)
             for operation in sender.document.operations
             for name, makers in table.makers[operation.name].items()
             if not makers

@@ -24,7 +24,7 @@ import msgspec
 
 from clew.explore.api.logins import Authentication
 from clew.explore.api.openapi.document import ApiDocument, Operation
-from clew.explore.api.openapi.links import body_links, field_for, is_own_path, label_of, makers_of
+from clew.explore.api.openapi.links import body_links, field_for, head_of, is_own_path, label_of, makers_of
 from clew.explore.api.openapi.values import VARIANTS, kind_of, merged, value_of
 from clew.explore.api.resources import Made, Resource, same_args
 
@@ -360,7 +360,7 @@ class CallTable:
 
 def _lists(lister: str, operation: Operation, name: str) -> bool:
     """Return whether a GET lists what a path parameter names."""
-    return lister.removeprefix("GET ").rstrip("/") == operation.path.split("{" + name + "}")[0].rstrip("/")
+    return lister.removeprefix("GET ").rstrip("/") == head_of(operation.path, name)
 
 
 def references_of(args: Arguments) -> dict[str, Any]:

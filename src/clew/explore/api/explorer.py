@@ -20,10 +20,16 @@ from clew.explore.api.calibration import Calibration, CalibrationResult
 from clew.explore.api.calls import CallTable
 from clew.explore.api.checks import ACCEPTED
 from clew.explore.api.logins import Authentication
-from clew.explore.api.migrations import run_migrations
 from clew.explore.api.naming import SESSION, StateNames
 from clew.explore.api.openapi.document import ApiDocument
-from clew.explore.api.opening import check_systems, check_url, find_document, load_app, open_systems
+from clew.explore.api.opening import (
+    check_systems,
+    check_url,
+    find_document,
+    load_app,
+    open_systems,
+    run_migrations,
+)
 from clew.explore.api.reports.outcome import ServiceExplorationResult, ServiceReport
 from clew.explore.api.reports.reproductions import Reproduction, reproduction_of
 from clew.explore.api.sending import Sender, SentRequest

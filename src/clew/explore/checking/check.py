@@ -288,13 +288,13 @@ class CheckResult:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counterexamples (.json, for `clew check --replay`) or a report of the exploration."""
-        from clew.explore.checking.counterexample_files import save
+        from clew.explore.checking.narrative import save
 
         save(self, path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as values that JSON can represent."""
-        from clew.explore.checking.counterexample_files import document
+        from clew.explore.checking.narrative import document
 
         return document(self)
 

@@ -41,7 +41,7 @@ class StatePicture(msgspec.Struct, frozen=True):
 
 def state_picture(result: ExplorationResult, *, complete: bool = False) -> StatePicture:
     """Return the picture of a state graph, or of its readable part unless `complete`."""
-    depths = _distances(result)
+    depths = distances(result)
     if len(depths) > STATES and not complete:
         depths = {key: depths[key] for key in _chosen(result, depths)}
     on_path: dict[Pair, int] = {}
@@ -78,7 +78,7 @@ def state_numbers(result: ExplorationResult) -> dict[str, int]:
     return {key: number for number, key in enumerate(result.graph.states)}
 
 
-def _distances(result: ExplorationResult) -> dict[str, int]:
+def distances(result: ExplorationResult) -> dict[str, int]:
     """Return the distance of each state from the initial one, the nearest first."""
     distance: dict[str, int] = {}
     for step in result.graph.walk():

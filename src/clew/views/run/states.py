@@ -25,8 +25,7 @@ from clew.runtime.log.snapshots import step_of_start
 from clew.runtime.log.state_cursor import StateCursor
 from clew.state import GraphState, position_of
 from clew.stores.protocol import LAST
-from clew.views.run.steps_ahead import steps_ahead
-from clew.views.run.stored_steps import record_of, steps_of
+from clew.views.run.stored_steps import record_of, steps_ahead, steps_of
 from clew.views.run.timeline import targets_of
 from clew.views.shown import shown, size_of
 from clew.views.value_diffs import change, grown

@@ -24,8 +24,7 @@ from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.run_log import RunLog
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
-from clew.views.run.steps_ahead import planned_steps
-from clew.views.run.stored_steps import counts_of, record_of, steps_of
+from clew.views.run.stored_steps import counts_of, planned_steps, record_of, steps_of
 
 Json = dict[str, Any]
 

@@ -21,8 +21,7 @@ from clew.runtime.log.run_log import lineage_of
 from clew.state import position_of
 from clew.views.run.inside import inner_chains, is_mapped
 from clew.views.run.states import RunStates
-from clew.views.run.steps_ahead import steps_ahead
-from clew.views.run.stored_steps import steps_of
+from clew.views.run.stored_steps import steps_ahead, steps_of
 from clew.views.run.timeline import open_items
 
 Json = dict[str, Any]
