@@ -37,7 +37,7 @@ _BeforeOption = Annotated[str | None, option("--before", "TIME", "Only runs crea
 DryRunOption = Annotated[bool, flag("--dry-run", "Only list the runs.")]
 
 
-def selecting(command: Callable[..., int]) -> Callable[..., int]:
+def selecting(command: Callable[..., int | None]) -> Callable[..., int | None]:
     """Give a command the options that choose runs by what they have in common, in place of its parameter `chosen`."""
     options = inspect.signature(_filter_of, eval_str=True).parameters
     own = inspect.signature(command, eval_str=True)
@@ -48,7 +48,7 @@ def selecting(command: Callable[..., int]) -> Callable[..., int]:
     ]
 
     @wraps(command)
-    def call(**given: Any) -> int:
+    def call(**given: Any) -> int | None:
         chosen = _filter_of(**{name: given.pop(name) for name in options})
         return command(chosen=chosen, **given)
 

@@ -57,7 +57,7 @@ def prune(
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Delete old runs.
 
     \b
@@ -77,8 +77,7 @@ def prune(
         )
     if as_json:
         say_json({"deleted": deleted, "dry_run": dry_run})
-        return 0
+        return
     for run_id in deleted:
         say_line(run_id)
     say_line(f"{count(len(deleted), 'run')} {'would be deleted' if dry_run else 'deleted'}")
-    return 0

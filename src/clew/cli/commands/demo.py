@@ -48,7 +48,8 @@ def demo(
     if code:
         return code if code > 0 else 1
     if page:
-        return serve_store(store, port=port, pages=_SHOWN)
+        serve_store(store, port=port, pages=_SHOWN)
+        return 0
     place = DEFAULT_PORT if port is None else port
     say("")
     say(f"The runs are in {store}. See them in a browser:")

@@ -137,7 +137,7 @@ def _is_one(value: Any) -> bool:
 
 def pull(
     target: TargetArgument, node: NodeArgument, store: StoreOption = None, as_json: JsonOption = False
-) -> int:
+) -> None:
     """Compute and print the current value of a node.
 
     \b
@@ -156,7 +156,6 @@ def pull(
             say_json({"node": explanation.node, "value": plain(value), "revision": explanation.revision})
         else:
             say(json.dumps(plain(value), indent=2, ensure_ascii=False))
-    return 0
 
 
 def set_(
@@ -167,7 +166,7 @@ def set_(
     ],
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Set the value of a node of a dependency graph.
 
     \b
@@ -189,7 +188,6 @@ def set_(
         say_json({"node": status.node, "origin": status.origin, "revision": status.revision})
     else:
         say(f"{status.node} is {status.origin} at revision {status.revision}")
-    return 0
 
 
 def _read(text: str, node: str) -> Any:
@@ -200,7 +198,7 @@ def _read(text: str, node: str) -> Any:
 
 def invalidate(
     target: TargetArgument, node: NodeArgument, store: StoreOption = None, as_json: JsonOption = False
-) -> int:
+) -> None:
     """Mark a node so that the next pull recomputes it.
 
     \b
@@ -218,12 +216,11 @@ def invalidate(
         say(f"{status.node} has no value; nothing to invalidate")
     else:
         say(f"{status.node} is {status.freshness} at revision {status.revision}")
-    return 0
 
 
 def explain(
     target: TargetArgument, node: NodeArgument, store: StoreOption = None, as_json: JsonOption = False
-) -> int:
+) -> None:
     """Explain why a node is up to date or outdated.
 
     \b
@@ -239,4 +236,3 @@ def explain(
         say_json({"graph": name, **msgspec.to_builtins(explanation)})
     else:
         say(explanation)
-    return 0

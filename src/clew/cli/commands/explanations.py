@@ -18,7 +18,7 @@ def why(
     path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Explain why a node ran, or which node wrote a value.
 
     \b
@@ -33,7 +33,6 @@ def why(
         say_json(msgspec.to_builtins(found))
     else:
         say(found)
-    return 0
 
 
 def diff(
@@ -41,7 +40,7 @@ def diff(
     b: Annotated[str, argument("B", "Id of the second run, or the beginning of one.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Show the first step where two runs differ.
 
     \b
@@ -90,14 +89,13 @@ def diff(
         say_json(tree(found))
     else:
         say(found)
-    return 0
 
 
 def graph(
     target: Annotated[str, argument("MODULE:GRAPH", "Graph to show: flow:graph is `graph` in flow.py.")],
     form: Annotated[str, option("--format", "FORMAT", "Output format: text, mermaid, dot or svg.")] = "text",
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Describe or draw a graph.
 
     \b
@@ -114,4 +112,3 @@ def graph(
         say(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
     else:
         raise CommandError(f"unknown format {form!r}", "use text, mermaid, dot or svg")
-    return 0

@@ -41,7 +41,7 @@ def runs(
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """List the newest runs in the store.
 
     The list is sorted from oldest to newest.
@@ -89,7 +89,6 @@ def runs(
                 for row, time, remark in zip(found, times, lost)
             ],
         )
-    return 0
 
 
 def lost_remark(store: Store, row: RunRow) -> str:
@@ -145,7 +144,7 @@ def _remark(row: dict[str, Any]) -> str:
     return f"fork of {row['parent']} at step {row['parent_step']}" if row["parent"] is not None else ""
 
 
-def threads(store: StoreOption = None, as_json: JsonOption = False) -> int:
+def threads(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the threads in the store, each with its last run.
 
     \b
@@ -178,7 +177,6 @@ def threads(store: StoreOption = None, as_json: JsonOption = False) -> int:
                 for name, row in found
             ],
         )
-    return 0
 
 
 def _thread_json(name: str, row: Any, turns: int) -> dict[str, Any]:
@@ -197,7 +195,7 @@ def thread(
     name: Annotated[str, argument("NAME", "Name of the thread.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Show a thread: its turns, oldest first, and its last state.
 
     \b
@@ -217,7 +215,7 @@ def thread(
     if as_json:
         about: dict[str, Any] = {"thread": name, "head": head.run_id, "status": head.status}
         say_json({**about, "turns": turns, "values": plain_values(values)})
-        return 0
+        return
     say_line(f"thread {name}: {count(len(rows), 'turn')}, the last run {head.run_id} is {head.status}")
     say_table(
         ("run", "status", "steps", "changed"),
@@ -230,4 +228,3 @@ def thread(
     say_failures(head.failures)
     for question in questions:
         say_line(f"{question.path} asks: {one_line(question.question, 200)}")
-    return 0

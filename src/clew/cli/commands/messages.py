@@ -26,7 +26,7 @@ def answer(
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Answer the question of a run; a worker continues the run.
 
     \b
@@ -44,7 +44,6 @@ def answer(
         say_json({"run_id": row.run_id, "question": question, "answer": given})
     else:
         say_line(f"the answer was sent to run {row.run_id}")
-    return 0
 
 
 def _engine(store: Store, row: RunRow, graph: str | None) -> Engine:
@@ -66,7 +65,7 @@ def signal(
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Send a signal to a run, wherever it executes.
 
     \b
@@ -85,7 +84,6 @@ def signal(
         say_json({"run_id": row.run_id, "signal": name, "value": given})
     else:
         say_line(f"signal {name!r} was sent to run {row.run_id}")
-    return 0
 
 
 _ASKED = "asked to end"

@@ -19,7 +19,7 @@ def new(
         Path | None, argument("FOLDER", "Folder to create. [default: the name of the recipe]")
     ] = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Copy a recipe, a project that runs, into a new folder.
 
     \b
@@ -32,13 +32,13 @@ def new(
     """
     if recipe is None:
         _list(all_recipes(), as_json=as_json)
-        return 0
+        return
     found = find_recipe(recipe)
     target = folder if folder is not None else Path(found.name)
     copy_recipe(found, target)
     if as_json:
         say_json({"recipe": found.name, "folder": os.fspath(target), "files": list(found.files)})
-        return 0
+        return
     say(f"copied the recipe {found.name!r} to {target}: {', '.join(found.files)}")
     say("next:")
     for line in (
@@ -48,7 +48,6 @@ def new(
     ):
         say(f"  {line}")
     say("README.md says what it does and what to change")
-    return 0
 
 
 def _list(recipes: list[Recipe], *, as_json: bool) -> None:

@@ -35,7 +35,7 @@ from clew.runtime.workers.unserved import Unserved, known_queues, unserved_runs
 from clew.stores import RunRow, WorkerRow
 
 
-def queues(store: StoreOption = None, as_json: JsonOption = False) -> int:
+def queues(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Count the runs in each queue.
 
     Also list the runs that no worker can take.
@@ -56,7 +56,7 @@ def queues(store: StoreOption = None, as_json: JsonOption = False) -> int:
                 "unserved": [msgspec.to_builtins(each) for each in lacking],
             }
         )
-        return 0
+        return
     if not found:
         say("no runs are queued")
     else:
@@ -75,7 +75,6 @@ def queues(store: StoreOption = None, as_json: JsonOption = False) -> int:
         )
     for each in lacking:
         say_line(described(each))
-    return 0
 
 
 def described(lacking: Unserved) -> str:
@@ -88,7 +87,7 @@ def described(lacking: Unserved) -> str:
     )
 
 
-def workers(store: StoreOption = None, as_json: JsonOption = False) -> int:
+def workers(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the workers and their runs.
 
     Also list the graphs for which workers have different code.
@@ -108,10 +107,10 @@ def workers(store: StoreOption = None, as_json: JsonOption = False) -> int:
     codes = different_codes(rows)
     if as_json:
         say_json({"workers": found, "different_code": [msgspec.to_builtins(each) for each in codes]})
-        return 0
+        return
     if not found:
         say("no workers")
-        return 0
+        return
     say_table(
         ("worker", "host", "process", "state", "busy", "queues", "graphs"),
         [
@@ -130,7 +129,6 @@ def workers(store: StoreOption = None, as_json: JsonOption = False) -> int:
     for each in codes:
         names = "; ".join(f"{name} has {code}" for name, code in each.workers.items())
         say_line(f"different code for graph {each.graph!r}: {names}")
-    return 0
 
 
 def _worker_json(row: WorkerRow) -> dict[str, Any]:
@@ -171,7 +169,7 @@ def submit(
     attribute: AttributeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Put a run into a queue, for a worker to execute.
 
     \b
@@ -199,7 +197,6 @@ def submit(
         )
     else:
         say_line(f"run {handle.run_id} is queued in {queue!r}; see it with: {command('show', handle.run_id)}")
-    return 0
 
 
 _STOPPED = ("queued", "running", "paused", "failed", "cancelled")

@@ -63,7 +63,7 @@ def serve(
     ] = None,
     read_only: Annotated[bool, flag("--read-only", "Refuse every change.")] = False,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Show and operate the runs of a store in a browser.
 
     \b
@@ -75,7 +75,7 @@ def serve(
     The server reads runs without importing any code. Answers and resumed runs are put into queues, for `clew worker`.
     With MODULE:GRAPH, the server starts a worker for that graph, and can also fork with values, rerun and replay.
     """
-    return serve_store(
+    serve_store(
         store,
         target=target,
         values=values,
@@ -98,7 +98,7 @@ def serve_store(
     allow_host: Sequence[str] = (),
     read_only: bool = False,
     pages: Sequence[tuple[str, str]] = (),
-) -> int:
+) -> None:
     """Serve the page of a store until Ctrl-C. Print its address, and those of `pages`: what they show, and a path."""
     try:
         import uvicorn
@@ -147,7 +147,6 @@ def serve_store(
         finally:
             if processes is not None:
                 processes.close()
-    return 0
 
 
 def _secret(token: str | None) -> str | None:

@@ -30,7 +30,7 @@ def show(
     path: PathOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Show the steps of a run, or one of its states.
 
     \b
@@ -49,14 +49,14 @@ def show(
             chain = [_find(row.run_id, chain, step_of(step))]
         if as_json:
             say_json({"run": about, "checkpoints": [checkpoint_json(each) for each in chain]})
-            return 0
+            return
         if step is not None:
             _say_state(chain[0])
-            return 0
+            return
         if path is not None:
             say_line(f"{path} in run {row.run_id}: {count(chain[-1].step_id, 'step')}")
             say_table(_TITLES, _collected(chain))
-            return 0
+            return
         of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
         say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
@@ -72,7 +72,6 @@ def show(
         if row.status == "paused":
             following = list(_standing(engine, row.run_id, chain[-1]))
             say_line(f"paused before: {items_text(following) or 'the end'}")
-    return 0
 
 
 _TITLES = ("step", "time", "label", "items", "values")

@@ -27,7 +27,7 @@ def export(
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Write a run as one JSON document.
 
     \b
@@ -42,7 +42,7 @@ def export(
         document = inspector(opened).export_run(row.run_id, latest=latest)
     if output is None:
         say_json(document)
-        return 0
+        return
     try:
         output.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
@@ -56,14 +56,13 @@ def export(
         say_line(
             f"exported run {row.run_id} to {output}: {count(len(document['checkpoints']), 'checkpoint')}"
         )
-    return 0
 
 
 def import_(
     file: Annotated[str, argument("FILE", 'File written by `clew export` ("-" for standard input).')],
     store: StoreOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Import a run written by `clew export`.
 
     \b
@@ -91,4 +90,3 @@ def import_(
             say_json(row_json(opened, opened.row(row.run_id)))
         else:
             say_line(f"imported run {row.run_id}: {row.status}")
-    return 0

@@ -48,7 +48,7 @@ def worker(
     trace: TraceOption = False,
     metrics: MetricsOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Execute queued runs until SIGTERM or Ctrl-C.
 
     \b
@@ -101,7 +101,6 @@ def worker(
                 )
             made.run(until_idle=until_idle)
     display.say(f"stopped: {display.counts()}")
-    return 0
 
 
 def _stop_at_eof(worker: Worker) -> None:

@@ -19,7 +19,15 @@ from clew.explore.reports.text import listed, text
 STATUSES = 8  # shown of those that the document does not declare
 
 
-class ServiceReport(msgspec.Struct, frozen=True):
+_IN_JSON = {
+    "undeclared": "undeclared_statuses",
+    "blocked": "blocked_connections",
+    "unguarded": "unguarded_libraries",
+    "calibrated": "calibrated_calls",
+}
+
+
+class ServiceReport(msgspec.Struct, frozen=True, rename=_IN_JSON):
     """What the exploration of a service says besides its violations."""
 
     requests: int
@@ -87,21 +95,8 @@ class ServiceExplorationResult(ExplorationResult):
         return {
             **super().to_dict(),
             "service": {
-                "requests": service.requests,
-                "operations": {
-                    name: {str(status): count for status, count in sorted(statuses.items())}
-                    for name, statuses in service.operations.items()
-                },
+                **msgspec.to_builtins(service, str_keys=True),
                 "never_succeeded": list(service.never_succeeded),
-                "undeclared_statuses": service.undeclared,
-                "volatile": list(service.volatile),
-                "times": list(service.times),
-                "stale": list(service.stale),
-                "blocked_connections": service.blocked,
-                "unguarded_libraries": list(service.unguarded),
-                "actors": list(service.actors),
-                "notes": list(service.notes),
-                "calibrated_calls": service.calibrated,
             },
             "reproductions": scripts,
         }
