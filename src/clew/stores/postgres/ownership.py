@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.errors import OwnerDeadError, RunOwnedError, UnknownRunError
-from clew.stores.messages import declared_dead, owned, unknown
+from clew.stores.messages import declared_dead, owned
 from clew.stores.postgres.connection import is_open_here
 from clew.stores.postgres.migrations import key_of
-from clew.stores.postgres.qualified import RECENT
 from clew.stores.postgres.workers import (
     BURY_KILLED,
     BURY_SILENT,
@@ -214,7 +213,4 @@ def workers(store: PostgresStore) -> list[WorkerRow]:
 
 
 def _find(store: PostgresStore, run_id: str) -> tuple[Any, ...]:
-    found = store._link.fetch(f"run {run_id!r}", FIND, (key_of(run_id),))
-    if not found:
-        raise unknown(run_id, store._link.fetch("runs", RECENT))
-    return found[0]
+    return store._of_run(run_id, FIND, (key_of(run_id),))[0]

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from clew.errors import OwnerDeadError, StoreCorruptError
-from clew.stores.messages import declared_dead, unknown
+from clew.stores.messages import declared_dead
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.ownership import RELEASED
-from clew.stores.postgres.qualified import RECENT, ROW
+from clew.stores.postgres.qualified import ROW
 from clew.stores.postgres.workers import NOW, enroll, enrolling
 from clew.stores.protocol import QueueCount, QueueEntry, TakenRun
 from clew.stores.queue import FINAL, PARKED, RISE, SUSPICIOUS, WAKES
@@ -181,10 +181,8 @@ def settled(status: str, due: float | None, *, release: bool) -> tuple[str, tupl
 
 
 def entry(store: PostgresStore, run_id: str) -> QueueEntry | None:
-    found = store._link.fetch(f"run {run_id!r}", _ENTRY, (key_of(run_id),))
-    if not found:
-        raise unknown(run_id, store._link.fetch("runs", RECENT))
-    return None if found[0][0] is None else QueueEntry(*found[0])
+    (found,) = store._of_run(run_id, _ENTRY, (key_of(run_id),))
+    return None if found[0] is None else QueueEntry(*found)
 
 
 def now(store: PostgresStore) -> float:

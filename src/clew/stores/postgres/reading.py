@@ -15,10 +15,8 @@ from collections.abc import Collection
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Unpack
 
-from clew.stores.messages import unknown
 from clew.stores.pages import page_statement, read_page
 from clew.stores.postgres.migrations import key_of
-from clew.stores.postgres.qualified import RECENT
 from clew.stores.protocol import OWN_STEP, LogEnd, PageQuery, RunRow
 from clew.stores.sql_rows import checked, messages
 
@@ -60,10 +58,8 @@ def log_end(
 ) -> LogEnd:
     values = {"key": key_of(run_id), "run": run_id, "base": base, "most": most, "counts": counts}
     found: dict[str, list[tuple[Any, ...]]] = {}
-    for what, *columns in store._link.fetch(f"run {run_id!r}", _END, {**values, "kinds": list(kinds)}):
+    for what, *columns in store._of_run(run_id, _END, {**values, "kinds": list(kinds)}):
         found.setdefault(what, []).append(tuple(columns))
-    if not found:
-        raise unknown(run_id, store._link.fetch("runs", RECENT))
     return LogEnd(
         sorted(checked(run_id, found.get("entry", ())), key=_by_name),
         {(kind, path): number for kind, path, number, *_ in found.get("count", ())},
@@ -83,10 +79,7 @@ _MARK = """
 
 def change_mark(store: PostgresStore, run_id: str, kinds: Collection[str]) -> Any:
     values = (list(kinds), list(kinds), key_of(run_id))
-    found = store._link.fetch(f"run {run_id!r}", _MARK, values)
-    if not found:
-        raise unknown(run_id, store._link.fetch("runs", RECENT))
-    return found[0]
+    return store._of_run(run_id, _MARK, values)[0]
 
 
 PAGE: dict[str, Any] = {

@@ -29,7 +29,7 @@ from clew.errors import (
 from clew.stores.inherited_docs import with_docs
 from clew.stores.messages import conflict, declared_dead, exists, lost_content, taken_over, unknown
 from clew.stores.postgres import inbox, lineage, ownership, queue, reading, results
-from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
+from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, Values, execute, rehearsed
 from clew.stores.postgres.entries import (
     ADD_ALL,
     ADD_ENTRY,
@@ -183,9 +183,7 @@ class PostgresStore(Store):
         return fence
 
     def row(self, run_id: str) -> RunRow:
-        found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
-        if found is None:
-            raise unknown(run_id, self._link.fetch("runs", RECENT))
+        found = read_row(self._of_run(run_id, f"{ROW} WHERE key = %s", (key_of(run_id),))[0])
         if found.damage:
             raise StoreCorruptError(found.damage)
         return found
@@ -267,13 +265,16 @@ class PostgresStore(Store):
             self._check_fence(run_id, fence)
 
     def _check_fence(self, run_id: str, fence: int) -> None:
-        found = self._link.fetch(
-            f"run {run_id!r}", "SELECT fence FROM @.runs WHERE key = %s", (key_of(run_id),)
-        )
+        found = self._of_run(run_id, "SELECT fence FROM @.runs WHERE key = %s", (key_of(run_id),))
+        if found != [(fence,)]:
+            raise RunOwnedError(taken_over(run_id))
+
+    def _of_run(self, run_id: str, statement: str, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement about a run. Raise UnknownRunError if there are none."""
+        found = self._link.fetch(f"run {run_id!r}", statement, values)
         if not found:
             raise unknown(run_id, self._link.fetch("runs", RECENT))
-        if found[0][0] != fence:
-            raise RunOwnedError(taken_over(run_id))
+        return found
 
     # -- logs --------------------------------------------------------------------------------------------
 
@@ -410,9 +411,7 @@ class PostgresStore(Store):
         return found[0] if found else None
 
     def _read(self, run_id: str, statement: str, values: Any) -> list[LogEntry]:
-        found = self._link.fetch(f"run {run_id!r}", f"({statement}) {_EXISTS}", (*values, key_of(run_id)))
-        if not found:
-            raise unknown(run_id, self._link.fetch("runs", RECENT))
+        found = self._of_run(run_id, f"({statement}) {_EXISTS}", (*values, key_of(run_id)))
         return sorted(checked(run_id, (row for row in found if row[0] is not None)), key=_by_name)
 
     def blob(self, digest: str) -> bytes:
