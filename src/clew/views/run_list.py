@@ -19,7 +19,7 @@ from clew.errors import ClewError, InputError, StoreError
 from clew.runtime.log.entries.records import LABEL, RETRY
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_rows import opened_row
-from clew.stores import RunRow, Store
+from clew.stores import RunRow
 from clew.stores.pages import decode_cursor
 from clew.views.descriptions import description_of, nodes_of
 from clew.views.query import NEEDS_ME, Part, RunQuery, parse
@@ -35,89 +35,82 @@ _RUNNING = 200  # runs whose owners are looked up to count the lost ones
 SORTS = ("started", "took", "steps", "status", "id", "graph")
 
 
-class RunList:
-    """Lists the runs of one store."""
+def run_list_json(runs: RunReader, text: str, sort: str, cursor: str | None, limit: int, now: float) -> Json:
+    """Return a page of the runs that match a query."""
+    name = sort.removeprefix("-")
+    if name not in SORTS:
+        raise InputError(f"sort must be one of {', '.join(SORTS)}, with - for descending, got {sort!r}")
+    query = parse(text, now)
+    if cursor is not None and name == "started":
+        _check(cursor)
+    rows = RowReader(runs.store)
+    found = _Matches(runs, rows, query, now, newest=sort != "started")
+    if name == "started":
+        page, following, extra = _in_order(found, cursor, limit)
+    else:
+        page, following, extra = _sorted(found, rows, name, sort.startswith("-"), cursor, limit, now)
+    return {
+        "runs": [rows.json(row, now) for row in page],
+        "next": following,
+        "matches": None,
+        "counts": status_counts(rows),
+        "query": [part.plain() for part in query.parts],
+        "now": now,
+        **extra,
+    }
 
-    def __init__(self, runs: RunReader) -> None:
-        self._runs = runs
-        self._store: Store = runs.store
 
-    def page(self, text: str, sort: str, cursor: str | None, limit: int, now: float) -> Json:
-        name = sort.removeprefix("-")
-        if name not in SORTS:
-            raise InputError(f"sort must be one of {', '.join(SORTS)}, with - for descending, got {sort!r}")
-        query = parse(text, now)
-        if cursor is not None and name == "started":
-            _check(cursor)
-        rows = RowReader(self._store)
-        found = _Matches(self._runs, rows, query, now, newest=sort != "started")
-        if name == "started":
-            page, following, extra = self._in_order(found, cursor, limit)
-        else:
-            page, following, extra = self._sorted(found, rows, name, sort.startswith("-"), cursor, limit, now)
-        return {
-            "runs": [rows.json(row, now) for row in page],
-            "next": following,
-            "matches": None,
-            "counts": self.counts(rows),
-            "query": [part.plain() for part in query.parts],
-            "now": now,
-            **extra,
-        }
+def _in_order(found: _Matches, cursor: str | None, limit: int) -> tuple[list[RunRow], str | None, Json]:
+    page: list[RunRow] = []
+    for row in found.rows(cursor, limit):
+        page.append(row)
+        if len(page) == limit:
+            return page, found.place(), {}
+    if found.stopped_at is not None:
+        return page, found.stopped_at, {"truncated": True}
+    return page, None, {"matches": len(page)} if cursor is None else {}
 
-    def _in_order(
-        self, found: _Matches, cursor: str | None, limit: int
-    ) -> tuple[list[RunRow], str | None, Json]:
-        page: list[RunRow] = []
-        for row in found.rows(cursor, limit):
-            page.append(row)
-            if len(page) == limit:
-                return page, found.place(), {}
-        if found.stopped_at is not None:
-            return page, found.stopped_at, {"truncated": True}
-        return page, None, {"matches": len(page)} if cursor is None else {}
 
-    def _sorted(
-        self,
-        found: _Matches,
-        rows: RowReader,
-        name: str,
-        descending: bool,
-        cursor: str | None,
-        limit: int,
-        now: float,
-    ) -> tuple[list[RunRow], str | None, Json]:
-        matches = []
-        for row in found.rows(None, _CHUNK):
-            matches.append(row)
-            if len(matches) == MOST_SORTED:
-                break
-        keys: Mapping[str, Callable[[RunRow], Any]] = {
-            "took": lambda row: rows.took(row, now) or 0.0,
-            "steps": lambda row: rows.steps(row) or 0,
-            "status": rows.status,
-            "id": lambda row: row.run_id,
-            "graph": lambda row: row.graph,
-        }
-        matches.sort(key=keys[name], reverse=descending)
-        first = _offset(cursor)
-        more = len(matches) > first + limit
-        is_cut = found.stopped_at is not None or len(matches) == MOST_SORTED
-        extra: Json = {"truncated": True} if is_cut else {"matches": len(matches)}
-        return matches[first : first + limit], _cursor(first + limit) if more else None, extra
+def _sorted(
+    found: _Matches,
+    rows: RowReader,
+    name: str,
+    descending: bool,
+    cursor: str | None,
+    limit: int,
+    now: float,
+) -> tuple[list[RunRow], str | None, Json]:
+    matches = []
+    for row in found.rows(None, _CHUNK):
+        matches.append(row)
+        if len(matches) == MOST_SORTED:
+            break
+    keys: Mapping[str, Callable[[RunRow], Any]] = {
+        "took": lambda row: rows.took(row, now) or 0.0,
+        "steps": lambda row: rows.steps(row) or 0,
+        "status": rows.status,
+        "id": lambda row: row.run_id,
+        "graph": lambda row: row.graph,
+    }
+    matches.sort(key=keys[name], reverse=descending)
+    first = _offset(cursor)
+    more = len(matches) > first + limit
+    is_cut = found.stopped_at is not None or len(matches) == MOST_SORTED
+    extra: Json = {"truncated": True} if is_cut else {"matches": len(matches)}
+    return matches[first : first + limit], _cursor(first + limit) if more else None, extra
 
-    def counts(self, rows: RowReader | None = None) -> dict[str, int]:
-        """Return how many runs have each status; lost ones are counted among the newest that execute."""
-        rows = rows or RowReader(self._store)
-        by_status = dict(self._store.tally())
-        found = {"all": sum(by_status.values()), **by_status}
-        if by_status.get("running"):
-            executing, _ = self._store.page(status="running", limit=_RUNNING)
-            lost = sum(rows.status(row) == "lost" for row in executing)
-            if lost:
-                found["lost"], found["running"] = lost, found["running"] - lost
-        found["needs_me"] = sum(found.get(status, 0) for status in NEEDS_ME)
-        return found
+
+def status_counts(rows: RowReader) -> dict[str, int]:
+    """Return how many runs have each status; lost ones are counted among the newest that execute."""
+    by_status = dict(rows.store.tally())
+    found = {"all": sum(by_status.values()), **by_status}
+    if by_status.get("running"):
+        executing, _ = rows.store.page(status="running", limit=_RUNNING)
+        lost = sum(rows.status(row) == "lost" for row in executing)
+        if lost:
+            found["lost"], found["running"] = lost, found["running"] - lost
+    found["needs_me"] = sum(found.get(status, 0) for status in NEEDS_ME)
+    return found
 
 
 class _Matches:

@@ -34,7 +34,7 @@ from clew.views.run.pictures import graph_json
 from clew.views.run.states import RunStates
 from clew.views.run.timeline import window
 from clew.views.run.why import DEEPEST, why_json
-from clew.views.run_list import MOST, PAGE, RunList
+from clew.views.run_list import MOST, PAGE, run_list_json
 from clew.web.access import HEADERS
 from clew.web.answers import VERSION, answer, encoded
 from clew.web.routes import Routes
@@ -109,7 +109,6 @@ class Api:
         self.verbs = verbs
         self.read_only = read_only
         self.runs = RunReader(None, store, "error")
-        self.list = RunList(self.runs)
         self.header = RunHeader(self.runs, address, read_only=read_only)
         self.states = RunStates(self.runs)
         self.index = RunIndex(self.runs, self.states)
@@ -189,7 +188,7 @@ class Api:
         """Return a page of runs."""
         limit = query.number("limit", PAGE, least=1, most=MOST)
         sort = query.text("sort", "-started")
-        return self.list.page(query.text("q"), sort, query.given("after"), limit, self.now())
+        return run_list_json(self.runs, query.text("q"), sort, query.given("after"), limit, self.now())
 
     def run(self, query: Parameters, body: Any, run_id: str) -> Any:
         """Return the header of a run."""

@@ -25,6 +25,7 @@ from clew.errors import ClewError, UnknownRunError
 from clew.runtime.log.entries.records import ANSWER, JOURNAL, QUESTION, RETRY, STEP, WAIT, WAITED, names_of
 from clew.stores.protocol import LAST
 from clew.views.run.timeline import open_items, window
+from clew.views.run_list import status_counts
 from clew.views.run_rows import RowReader
 from clew.web.access import HEADERS
 from clew.web.answers import VERSION, ApiError, encoded
@@ -196,7 +197,7 @@ class EventStreams:
         fresh = {row.run_id: self.rows[row.run_id] for row in rows if row.run_id in self.rows}
         fresh.update({row.run_id: reader.json(row, now) for row in changed})
         self.rows, self._list_mark = fresh, mark
-        self.counts = api.list.counts(reader)
+        self.counts = status_counts(reader)
 
 
 class _Stream:
