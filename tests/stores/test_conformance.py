@@ -27,7 +27,7 @@ def test_sqlite(check: conformance.Check, tmp_path: Path) -> None:
 
 
 def test_sqlite_that_waits_for_the_disk(tmp_path: Path) -> None:
-    check = conformance.deferred_sync.writes_that_do_not_wait_follow_the_same_rules
+    check = conformance.optional_features.writes_that_do_not_wait_follow_the_same_rules
     check(lambda: SQLiteStore(tmp_path / "runs.db", synchronous="full"))
 
 

@@ -1,13 +1,17 @@
-"""Checks of runs: created once, listed in order, updated by their owner, gone when deleted."""
+"""Checks of runs: their rows, their children, which are listed apart and deleted with them, and threads, whose heads
+move only from where the caller expects them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import Any
 
-from clew.errors import RunExistsError, RunOwnedError, StoreError, UnknownRunError
-from clew.stores.conformance.harness import LEASE, StoreHarness, an_entry, check, expect, refuses
-from clew.stores.protocol import RunRow
+from clew.errors import RunExistsError, RunOwnedError, StoreError, ThreadMovedError, UnknownRunError
+from clew.stores.conformance.harness import LEASE, NAMES, StoreHarness, an_entry, check, expect, refuses
+from clew.stores.protocol import RunRow, Store, ThreadMove
 
 
 @check
@@ -201,3 +205,151 @@ def a_fork_of_an_unknown_run_is_rejected(place: StoreHarness) -> None:
     with refuses(UnknownRunError):
         store.create(RunRow("fork", parent="parent", parent_step=3))
     expect(store.rows(), [], "all runs")
+
+
+def _family(store: Store) -> None:
+    store.create(RunRow("r"))
+    store.create(RunRow("other", status="failed"))
+    store.create(RunRow("c1", child_of="r", place="a#0!0", status="failed"))
+    store.create(RunRow("c2", child_of="r", place="a#0!1"))
+    store.create(RunRow("d", child_of="c1", place="b#0!0"))
+
+
+def _ids(store: Store, **options: str) -> list[str]:
+    return [row.run_id for row in store.rows(**options)]
+
+
+@check
+def a_child_names_its_run_and_its_place(place: StoreHarness) -> None:
+    store = place.open()
+    store.create(RunRow("r"))
+    row = RunRow("c", "graph", child_of="r", place="sub#0/a#1[2]!0.1")
+    store.create(row, entries=[an_entry(1)])
+    expect(place.open().row("c"), row, "the row of the child")
+    expect(store.row("r").child_of, None, "the outer run of a run that is no child")
+
+
+@check
+def children_are_listed_by_their_run(place: StoreHarness) -> None:
+    store = place.open()
+    _family(store)
+    expect(_ids(store), ["r", "other", "c1", "c2", "d"], "all runs")
+    expect(_ids(store, of=""), ["r", "other"], "the runs that are not children")
+    expect(_ids(store, of="r"), ["c1", "c2"], "the children of a run")
+    expect(_ids(store, of="c1"), ["d"], "the children of a child")
+    expect(_ids(store, of="d"), [], "the children of a run without any")
+    expect(_ids(store, of="unknown"), [], "the children of an unknown run")
+    expect(_ids(store, status="failed", of="r"), ["c1"], "the failed children")
+    expect(_ids(store, status="failed", of=""), ["other"], "the failed runs that are not children")
+
+
+@check
+def a_child_of_an_unknown_run_is_rejected(place: StoreHarness) -> None:
+    store = place.open()
+    with refuses(UnknownRunError):
+        store.create(RunRow("c", child_of="r", place="a#0!0"))
+    expect(store.rows(), [], "all runs")
+
+
+@check
+def children_are_deleted_with_their_run(place: StoreHarness) -> None:
+    store = place.open()
+    _family(store)
+    store.create(RunRow("fork", parent="d", parent_step=0))
+    with refuses(StoreError):
+        store.delete("r")
+    expect(_ids(store), ["r", "other", "c1", "c2", "d", "fork"], "the runs after a refused deletion")
+    store.delete("fork")
+    store.delete("c1")
+    expect(_ids(store), ["r", "other", "c2"], "the runs after the deletion of a child")
+    store.create(RunRow("c1", child_of="r", place="a#0!0"))
+    store.delete("r")
+    expect(_ids(place.open()), ["other"], "the runs after the deletion of their run")
+
+
+@check
+def a_thread_has_a_head(place: StoreHarness) -> None:
+    store = place.open()
+    expect(store.head("t"), None, "the head of a thread that does not exist")
+    store.create(RunRow("r1"), thread=ThreadMove("t"))
+    store.create(RunRow("r2", parent="r1", parent_step=0), thread=ThreadMove("t", "r1"))
+    store.create(RunRow("other"))
+    expect(place.open().head("t"), "r2", "the head")
+    expect(store.threads(), [("t", "r2")], "all threads")
+    for name in NAMES:
+        store.create(RunRow(f"of {name}"), thread=ThreadMove(name))
+        expect(store.head(name), f"of {name}", "the head of a thread with an unusual name")
+    expect([name for name, _ in store.threads()], sorted([*NAMES, "t"]), "the names of all threads")
+
+
+@check
+def a_thread_moves_only_from_the_expected_head(place: StoreHarness) -> None:
+    store = place.open()
+    store.create(RunRow("r1"), thread=ThreadMove("t"))
+    with refuses(ThreadMovedError):
+        store.create(RunRow("r2"), thread=ThreadMove("t"))
+    with refuses(ThreadMovedError):
+        store.create(RunRow("r2"), thread=ThreadMove("t", "r0"))
+    with refuses(ThreadMovedError):
+        store.create(RunRow("r2"), thread=ThreadMove("new", "r1"))
+    with refuses(RunExistsError):
+        store.create(RunRow("r1"), thread=ThreadMove("t", "r1"))
+    expect([row.run_id for row in store.rows()], ["r1"], "the runs after rejected moves")
+    expect(store.threads(), [("t", "r1")], "the threads after rejected moves")
+
+
+@check
+def one_of_several_callers_moves_a_thread(place: StoreHarness) -> None:
+    store = place.open()
+    store.create(RunRow("r"), thread=ThreadMove("t"))
+
+    def move(n: int) -> bool:
+        try:
+            place.open().create(RunRow(f"r{n}", parent="r", parent_step=0), thread=ThreadMove("t", "r"))
+        except ThreadMovedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        moved = list(pool.map(move, range(8)))
+    expect(sum(moved), 1, "the callers that moved the thread")
+    expect(store.head("t"), f"r{moved.index(True)}", "the head")
+    expect(len(store.rows()), 2, "the runs")
+
+
+@check
+def a_detached_run_does_not_need_its_parent(place: StoreHarness) -> None:
+    store = place.open()
+    first, full = (b"first", b"full") if store.encodes else ("first", "full")
+    store.create(RunRow("r1", start=first), thread=ThreadMove("t"))
+    store.create(RunRow("r2", start=first, parent="r1", parent_step=0), thread=ThreadMove("t", "r1"))
+    fence = store.claim("r2", "me", lease=60)
+    row = store.row("r2")
+    row.start, row.parent, row.parent_step = full, None, None
+    with refuses(RunOwnedError):
+        store.detach(row, {}, fence - 1)
+    expect(store.row("r2").parent, "r1", "the parent after a rejected change")
+    with refuses(UnknownRunError):
+        store.detach(RunRow("r3", start=full), {}, fence)
+    content = b"large"
+    digest = sha256(content).hexdigest()
+    store.detach(row, {digest: content}, fence)
+    found = place.open().row("r2")
+    expect((found.start, found.parent, found.parent_step), (full, None, None), "the detached run")
+    store.delete("r1")
+    expect(store.threads(), [("t", "r2")], "the thread without its first run")
+    expect(store.blob(digest), content, "a blob of the new initial state")
+    expect(list(store.check()), [], "problems")
+
+
+@check
+def a_deleted_head_moves_the_thread_back(place: StoreHarness) -> None:
+    store = place.open()
+    store.create(RunRow("r1"), thread=ThreadMove("t"))
+    store.create(RunRow("r2", parent="r1", parent_step=0), thread=ThreadMove("t", "r1"))
+    store.delete("r2")
+    expect(store.head("t"), "r1", "the head after the deletion of the last run")
+    store.delete("r1")
+    expect(store.head("t"), None, "the head after the deletion of the only run")
+    store.create(RunRow("r3"), thread=ThreadMove("t"))
+    expect(store.threads(), [("t", "r3")], "the thread after a new start")
