@@ -31,7 +31,16 @@ from clew.errors import CommitConflictError, RunExistsError, RunOwnedError, Stor
 from clew.stores.inherited_docs import with_docs
 from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import RECENT, conflict, exists, lost_content, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, LogEntry, QueueEntry, RunRow, Statement, Store, ThreadMove
+from clew.stores.protocol import (
+    OWN_STEP,
+    LogEntry,
+    QueueEntry,
+    RunRow,
+    Statement,
+    Store,
+    ThreadMove,
+    WouldWait,
+)
 from clew.stores.queue import FINAL
 from clew.stores.sql_rows import (
     ORIGIN,
@@ -117,6 +126,7 @@ class SQLiteStore(Store):
 
     encodes = True
     mark_interval = 0.25
+    _never_waits = False  # an operation that would have to wait raises WouldWait
 
     def __init__(
         self,
@@ -159,11 +169,19 @@ class SQLiteStore(Store):
         self._db = cast(sqlite3.Connection, ForkedConnection(self._db, self._open))
 
     def at_once(self) -> SQLiteStore:
-        """Return access to the same file that never waits."""
-        if self._hasty is None and not self._is_closed:
-            from clew.stores.sqlite.at_once import hasty
+        """Return access to the same file that never waits.
 
-            self._hasty = hasty(self.path, self._options[0], self._clock)
+        It has its own connection. The two stores share no lock, because a waiting thread may hold it.
+        """
+        if self._never_waits:
+            return self
+        if self._hasty is None and not self._is_closed:
+            try:
+                hasty = SQLiteStore(self.path, synchronous=self._options[0], timeout=0.0, clock=self._clock)
+            except StoreError as error:
+                raise WouldWait(str(error)) from error
+            hasty._never_waits = True
+            self._hasty = hasty
         if self._hasty is None or self._is_closed:
             self.close()  # another thread may have closed it concurrently
             raise StoreError(closed(self.path))
@@ -475,4 +493,7 @@ class SQLiteStore(Store):
 
     def _explained(self, error: Exception, what: str) -> Exception:
         """Translate an error of SQLite."""
+        code = getattr(error, "sqlite_errorcode", 0)
+        if self._never_waits and code & 0xFF == sqlite3.SQLITE_BUSY:
+            return WouldWait(what)
         return explained(error, what, self.path)
