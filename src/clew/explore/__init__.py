@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from clew.explore.checking.run_system import RunSystem as RunSystem
     from clew.explore.model.actions import Action as Action
     from clew.explore.model.context import WorldContext as WorldContext
-    from clew.explore.model.findings import Finding as Finding
     from clew.explore.model.invariants import Invariant as Invariant
     from clew.explore.model.invariants import Severity as Severity
     from clew.explore.model.state_graph import StateGraph as StateGraph
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from clew.explore.model.states import Transition as Transition
     from clew.explore.model.system import Observation as Observation
     from clew.explore.model.system import System as System
+    from clew.explore.model.violations import Finding as Finding
     from clew.explore.model.violations import Violation as Violation
     from clew.explore.model.world import World as World
     from clew.explore.reports.result import Coverage as Coverage
@@ -63,7 +63,7 @@ _MODULES = {
     "CoverageGuided": "search.strategies",
     "DFS": "search.strategies",
     "ExplorationResult": "reports.result",
-    "Finding": "model.findings",
+    "Finding": "model.violations",
     "Invariant": "model.invariants",
     "Observation": "model.system",
     "RandomWalk": "search.strategies",

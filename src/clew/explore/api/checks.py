@@ -16,8 +16,8 @@ from clew.explore.api.openapi.document import ApiDocument, Operation
 from clew.explore.api.resources import Resource, scalars
 from clew.explore.api.table_changes import Change, Column
 from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse
-from clew.explore.model.findings import Finding
 from clew.explore.model.invariants import Severity
+from clew.explore.model.violations import Finding
 from clew.json_schema import problems
 
 ACCEPTED = 400  # statuses below are accepted

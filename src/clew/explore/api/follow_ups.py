@@ -15,7 +15,7 @@ from clew.explore.api.openapi.links import field_for, readers_of
 from clew.explore.api.resources import fields_of
 from clew.explore.api.table_changes import Change
 from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse
-from clew.explore.model.findings import Finding
+from clew.explore.model.violations import Finding
 
 if TYPE_CHECKING:
     from clew.explore.api.calls import CallTable

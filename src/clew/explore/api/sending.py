@@ -42,7 +42,7 @@ from clew.explore.api.table_changes import (
 )
 from clew.explore.api.transports.messages import NOT_JSON, HttpRequest, HttpResponse, Transport
 from clew.explore.model.actions import Action
-from clew.explore.model.findings import Finding
+from clew.explore.model.violations import Finding
 from clew.explore.model.world import World
 from clew.explore.systems.http.session import ActorCredentials, HTTPSession
 

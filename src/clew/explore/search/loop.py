@@ -27,12 +27,11 @@ from typing import Any
 from clew.error_text import line_of
 from clew.errors import ClewError, DefinitionError, DivergedError, ExplorationAborted
 from clew.explore.model.actions import Progress
-from clew.explore.model.findings import recorded_findings
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant, Severity, error_message, failure_of
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import ID_LENGTH, State, Transition
-from clew.explore.model.violations import RecordedViolation, ViolationKind, ViolationLog
+from clew.explore.model.violations import RecordedViolation, ViolationKind, ViolationLog, recorded_findings
 from clew.explore.model.world import World
 from clew.explore.search.action_table import ActionTable
 from clew.explore.search.baseline import mark_midway, warn_of_midway

@@ -21,11 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from clew.explore.model.actions import PathRules, Progress
-from clew.explore.model.findings import findings_of
 from clew.explore.model.invariants import Invariant, error_message, failure_of
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import ID_LENGTH, Transition
-from clew.explore.model.violations import ViolationGroup, ViolationKind
+from clew.explore.model.violations import ViolationGroup, ViolationKind, findings_of
 from clew.explore.model.world import World
 from clew.explore.search.action_table import ActionTable
 

@@ -31,6 +31,7 @@ from clew.errors import (
 from clew.state.number_checks import is_number
 from clew.stores.messages import check_version, refused, replaced
 from clew.stores.protocol import Statement
+from clew.stores.sqlite.transactions import WriteTransaction
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
@@ -211,8 +212,7 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with WriteTransaction(db):
         version = _version(db, path)  # again: another process may have been faster
         for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:
             for statement in script.split(";"):
@@ -220,11 +220,6 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
                     db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {_newest()}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 class ForkedConnection:

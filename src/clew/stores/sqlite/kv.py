@@ -40,7 +40,7 @@ from clew.stores.kv import (
 from clew.stores.sqlite.blobs import KEY_VALUE, LARGEST, BlobFolder
 from clew.stores.sqlite.file import explained, open_file
 from clew.stores.sqlite.fork_safety import guard
-from clew.stores.sqlite.transactions import Translated
+from clew.stores.sqlite.transactions import Translated, WriteTransaction
 
 if TYPE_CHECKING:
     from _thread import RLock
@@ -102,7 +102,7 @@ class SQLiteKeyValueTable(KeyValueTable):
         return int(row[0])
 
     def _make(self) -> int:
-        with _Transaction(self._db) as db:
+        with WriteTransaction(self._db) as db:
             for statement in _TABLES:
                 db.execute(statement)
             db.execute(
@@ -235,7 +235,7 @@ class SQLiteKeyValueTable(KeyValueTable):
         expect: int | None,
     ) -> int:
         # data_version does not change with this connection's own writes.
-        with _Transaction(self._db) as db:
+        with WriteTransaction(self._db) as db:
             updated = db.execute(
                 "UPDATE kv_tables SET version = version + 1 WHERE id = ?1 AND (?2 IS NULL OR version = ?2) "
                 "RETURNING version",
@@ -295,27 +295,6 @@ class SQLiteKeyValueTable(KeyValueTable):
     def __del__(self) -> None:
         if hasattr(self, "_db"):  # opening succeeded
             self.close()
-
-
-class _Transaction:
-    """A transaction that commits at the end of its block and rolls back if the block raises."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> sqlite3.Connection:
-        if self._db.in_transaction:  # an interrupt left it open
-            self._db.execute("ROLLBACK")
-        self._db.execute("BEGIN IMMEDIATE")
-        return self._db
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
 
 
 def _crc(key: str, *parts: bytes) -> int:

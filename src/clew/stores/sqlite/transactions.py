@@ -75,6 +75,27 @@ class Translated:
             raise self._store._explained(error, self._what) from error
 
 
+class WriteTransaction:
+    """A transaction of a connection with one user: it commits at the end of its block, or rolls back if that raises."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> sqlite3.Connection:
+        if self._db.in_transaction:  # an interrupt left it open
+            self._db.execute("ROLLBACK")
+        self._db.execute("BEGIN IMMEDIATE")
+        return self._db
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+
 class SQLiteTransaction:
     """A transaction that commits at the end of its block and rolls back if the block raises.
 
