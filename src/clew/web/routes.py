@@ -10,25 +10,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import unquote_to_bytes
 
+from clew.web.answers import ApiError
+
 H = TypeVar("H", bound=Callable[..., Any])
 
 _DEEPEST = 8
 
 
-class BadAddress(Exception):
-    """An address is not valid text."""
-
-
 def segments_of(raw_path: bytes) -> list[str]:
-    """Return the decoded segments of an address after ``/api``. Raise BadAddress if they are not UTF-8."""
+    """Return the decoded segments of an address after ``/api``. Raise ApiError if they are not UTF-8."""
     found = []
     for part in raw_path.split(b"/")[2:]:
         try:
             text = unquote_to_bytes(part).decode()
         except UnicodeDecodeError:
-            raise BadAddress("the address is not UTF-8") from None
+            raise ApiError(400, "InputError", "the address is not UTF-8") from None
         if "\0" in text:
-            raise BadAddress("the address contains a NUL")
+            raise ApiError(400, "InputError", "the address contains a NUL")
         found.append(text[1:] if text.startswith("~") else text)
     return found
 

@@ -24,7 +24,7 @@ from clew.web.access import CHANGES, COOKIE, HEADERS, AccessRules
 from clew.web.answers import ApiError, answer, failure, json_of, of_clew, read_body
 from clew.web.api import Api, Parameters
 from clew.web.event_streams import EventStreams
-from clew.web.routes import BadAddress, segments_of
+from clew.web.routes import segments_of
 from clew.web.static_files import StaticFile, load, pages
 from clew.web.verbs import Verbs
 
@@ -91,8 +91,6 @@ class _PageServer:
             return self._signed_in(request) or self._page(request, path)
         except ApiError as error:
             return failure(error)
-        except BadAddress as error:
-            return failure(ApiError(400, "InputError", str(error)))
         except ClewError as error:
             return failure(of_clew(error))
         except Exception:
