@@ -1,4 +1,4 @@
-"""What systems have in common: checkpoints that refer to immutable versions, closing, and marks beside them.
+"""What systems have in common: checkpoints that refer to immutable versions, closing, and marks.
 
 Making a checkpoint of a version and restoring it is free at any size.
 """

@@ -270,7 +270,7 @@ class PostgresStore(Store):
             raise RunOwnedError(taken_over(run_id))
 
     def _of_run(self, run_id: str, statement: str, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement about a run. Raise UnknownRunError if there are none."""
+        """Return the rows of a statement about a run. Raise UnknownRunError if no row exists."""
         found = self._link.fetch(f"run {run_id!r}", statement, values)
         if not found:
             raise unknown(run_id, self._link.fetch("runs", RECENT))
