@@ -19,7 +19,7 @@ COMMAND = "clew_nl2sql.command"  # a part of the command line, in another distri
 
 # Lowest first. A new module or package of clew gets its place here.
 LAYERS = """
-module_names loggers
+module_names loggers held_interrupts
 errors error_text
 graph_warnings error_links
 state

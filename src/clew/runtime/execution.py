@@ -26,6 +26,7 @@ from clew.errors import (
 )
 from clew.graph import Graph
 from clew.graph_warnings import with_this_line
+from clew.held_interrupts import HeldInterrupts
 from clew.runtime.children.ended_children import end_children
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude, written
@@ -163,14 +164,17 @@ class RunExecution:
 
         hold = Hold(run_id)
         mine = (id(self), run_id)
-        with self._resuming_lock:
-            if run_id in self.live or mine in self._resuming:
-                raise RunStateError(f"run {run_id!r} is running; cancel it, or wait until it stops")
-            self._resuming[mine] = hold
         try:
-            update_run(self.opener, run_id, values, as_node, decision, self.opener.name_for(run_id))
-        finally:
+            with self._resuming_lock:
+                if run_id in self.live or mine in self._resuming:
+                    raise RunStateError(f"run {run_id!r} is running; cancel it, or wait until it stops")
+                self._resuming[mine] = hold
+            hold.owner = self.opener.name_for(run_id)
+            update_run(self.opener, run_id, values, as_node, decision, hold.owner)
             del self._resuming[mine]
+        except BaseException as error:
+            self.free(hold, error)
+            raise
         return read_result(self.opener, run_id)
 
     def check_of(self, check: bool | None) -> Callable[[RunResult], None]:
@@ -180,7 +184,11 @@ class RunExecution:
     def drive(self, hold: Hold, opening: Opening, check: bool | None = None) -> RunResult:
         """Open a run, drive it and end it, in the caller's thread; raise its error if it is to be checked."""
         checked = self.check_of(check)
-        result = self.drive_once(hold, opening)
+        try:
+            result = self.drive_once(hold, opening)
+        except KeyboardInterrupt as error:
+            self.free(hold, error)
+            raise
         if result.status != "completed":
             if result.status == "waiting":
                 result = read_late_answers(self, hold, result)
@@ -205,7 +213,8 @@ class RunExecution:
             except EncodeError as error:
                 return conclude(self._refusing(opened, error))
             except BaseException as error:
-                conclude(self.ending(opened, error))
+                with HeldInterrupts(error):
+                    conclude(self.ending(opened, error))
                 raise
             is_disturbed = opened.writer.waits or opened.is_stopping
             return conclude(self.ending(opened)) if is_disturbed else self._ended(opened)
@@ -218,7 +227,11 @@ class RunExecution:
     ) -> RunResult:
         """`drive` on the running event loop, which never waits for the store."""
         checked = self.check_of(check)
-        result = await self.adrive_once(hold, opening, at_once)
+        try:
+            result = await self.adrive_once(hold, opening, at_once)
+        except KeyboardInterrupt as error:
+            self.free(hold, error)
+            raise
         if result.status != "completed":
             if result.status == "waiting":
                 result = await aread_late_answers(self, hold, result)
@@ -240,10 +253,11 @@ class RunExecution:
             hold.session = opened
             return await self.adrive_session(opened)
         except BaseException as error:
-            if off_loop is None or isinstance(error, (Exception, GeneratorExit)):
-                self.free(hold, error)
-            else:
-                await off_loop.finish(self.free, hold, error)
+            with HeldInterrupts(error):
+                if off_loop is None or isinstance(error, (Exception, GeneratorExit)):
+                    self.free(hold, error)
+                else:
+                    await off_loop.finish(self.free, hold, error)
             raise
 
     async def adrive_session(self, session: Session) -> RunResult:
@@ -258,11 +272,12 @@ class RunExecution:
         except BaseException as error:
             if session.is_disowned:
                 forks.end_child(error)
-            ending = self.ending(session, error)
-            if off_loop is None or isinstance(error, GeneratorExit):
-                conclude(ending)
-            else:
-                await off_loop.conclude(ending)
+            with HeldInterrupts(error):
+                ending = self.ending(session, error)
+                if off_loop is None or isinstance(error, GeneratorExit):
+                    conclude(ending)
+                else:
+                    await off_loop.conclude(ending)
             raise
         else:
             if session.is_disowned:
@@ -297,7 +312,8 @@ class RunExecution:
         except EncodeError as error:
             return conclude(self._refusing(session, error))
         except BaseException as error:
-            conclude(self.ending(session, error))
+            with HeldInterrupts(error):
+                conclude(self.ending(session, error))
             raise
         return conclude(self.ending(session))
 
@@ -456,12 +472,16 @@ class RunExecution:
     def free(self, hold: Hold, error: BaseException) -> None:
         """Give up a run after an error, so that any process can resume it."""
         try:
-            self._give_back(hold, error)
-        except BaseException as interrupt:
-            self._give_back(hold, interrupt)
+            with HeldInterrupts(error):
+                self._give_back(hold, error)
+        except BaseException as interrupt:  # it came before the block
+            with HeldInterrupts(interrupt):
+                self._give_back(hold, interrupt)
             raise
 
     def _give_back(self, hold: Hold, error: BaseException) -> None:
+        if hold.is_freed:
+            return
         session, mine = hold.session, (id(self), hold.run_id)
         if self._resuming.get(mine) is hold:
             del self._resuming[mine]
@@ -473,6 +493,7 @@ class RunExecution:
                 session.writer.abandon(error)
             if hold.run_id not in self.live and (session is None or not session.is_released):
                 self.opener.give_up(hold.run_id, hold.owner)
+            hold.is_freed = True
 
 
 def _totals(earlier: Totals, machine: Machine, writer: LogWriter) -> Totals:

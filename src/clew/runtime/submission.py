@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import InputError, RunStateError
 from clew.graph.names import is_text
+from clew.held_interrupts import HeldInterrupts
 from clew.runtime.derived_runs import DerivedRunOpener
 from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.take import observed_run
@@ -86,8 +87,9 @@ def put_again(
         raise RunStateError(f"run {run_id!r} has nothing left to do; see engine.result({run_id!r})")
     try:
         opener.store.enqueue(run_id, found.fence, status="queued", due=due, queue=where, priority=level)
-    except BaseException:
-        opener.give_up(run_id, found.owner)
+    except BaseException as error:
+        with HeldInterrupts(error):
+            opener.give_up(run_id, found.owner)
         raise
     return run_id
 

@@ -18,6 +18,8 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import Any
 
+from clew.held_interrupts import start_thread
+
 TICK = 0.01  # seconds between two checks
 
 _IDLE = 500  # idle checks after which the thread ends
@@ -31,9 +33,9 @@ def call_later(owner: Any, seconds: float, call: Callable[[], None]) -> None:
     global _thread
     with _guard:
         _calls[owner] = (monotonic() + seconds, call)
-        if _thread is None or not _thread.is_alive():  # an interrupt may come while it starts
+        if _thread is None or not _thread.is_alive():
             _thread = Thread(target=_run, name="clew-timer", daemon=True)
-            _thread.start()
+            start_thread(_thread)
 
 
 def cancel(owner: Any) -> None:

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Any, TypeVar
 
+from clew.held_interrupts import start_thread
 from clew.runtime.drivers.session import Session
 
 T = TypeVar("T")
@@ -44,12 +45,13 @@ def on_thread(work: Callable[[], T], stop: Callable[[], Any]) -> T:
             errors.append(error)
 
     thread = Thread(target=copy_context().run, args=(do,), name="clew-child", daemon=True)
-    thread.start()
     try:
+        start_thread(thread)
         thread.join()
     except BaseException:
         stop()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
         raise
     if errors:
         raise errors[0]

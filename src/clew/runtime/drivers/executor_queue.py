@@ -16,6 +16,8 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from clew.held_interrupts import start_thread
+
 if TYPE_CHECKING:
     from clew.engine.frame import Item
     from clew.runtime.drivers.session import Session
@@ -89,7 +91,7 @@ class WorkerCheck:
     def start(self) -> None:
         """Ask the cluster, on a thread."""
         self.due = None
-        Thread(target=self._ask, name="clew-workers", daemon=True).start()
+        start_thread(Thread(target=self._ask, name="clew-workers", daemon=True))
 
     def _ask(self) -> None:
         session, root = self._session, self._session

@@ -28,12 +28,13 @@ Work = Callable[..., Any]
 class Hold:
     """The hold of one method on one run; `session` is set when the run is open."""
 
-    __slots__ = ("owner", "run_id", "session")
+    __slots__ = ("is_freed", "owner", "run_id", "session")
 
     def __init__(self, run_id: str, owner: str = "") -> None:
         self.run_id = run_id if type(run_id) is str else checked_run_id(run_id)
         self.owner = owner
         self.session: Session | None = None
+        self.is_freed = False  # after an interrupt or a cancellation
 
 
 def conclude(works: Generator[Work, Any, T]) -> T:

@@ -23,6 +23,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import OwnerDeadError, RunOwnedError, UnknownRunError
+from clew.held_interrupts import start_thread
 from clew.runtime.drivers.inbox import look_at_all
 from clew.runtime.drivers.session import Session
 from clew.runtime.log.engine_owner import EngineOwner
@@ -82,7 +83,7 @@ class LeaseRenewer:
             self._lose(name, RunOwnedError(f"run {session.run_id!r} now belongs to another owner"))
 
     def _start(self) -> None:
-        # A forked process does not inherit the thread, and an interrupt may have prevented its start.
+        # a forked process does not inherit the thread
         if self._thread is None or self._pid != os.getpid() or not self._thread.is_alive():
             stop = self._stop = Lock()
             stop.acquire()
@@ -90,7 +91,7 @@ class LeaseRenewer:
             self._thread = Thread(
                 target=self._renew_all, args=(stop,), name="clew-lease-renewal", daemon=True
             )
-            self._thread.start()
+            start_thread(self._thread)
 
     def remove(self, session: Session) -> None:
         """Stop renewing the lease for this session."""

@@ -34,7 +34,7 @@ class OffLoop:
 
     def __init__(self, *, is_quick: bool) -> None:
         self._is_quick = is_quick
-        self._threads = DaemonThreadPool(most=_MAX_THREADS, idle=_IDLE_SECONDS)
+        self._threads = _new_threads()
 
     def submit(self, work: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Start work on a thread."""
@@ -103,8 +103,13 @@ class OffLoop:
         return future.result()
 
     def close(self) -> None:
-        """Let the threads end when they are idle."""
-        self._threads.shutdown()
+        """Let the threads end when they are idle. A run that is cancelled later gets a new one, to end on it."""
+        threads, self._threads = self._threads, _new_threads()
+        threads.shutdown()
+
+
+def _new_threads() -> DaemonThreadPool:
+    return DaemonThreadPool(most=_MAX_THREADS, idle=_IDLE_SECONDS)
 
 
 async def _end_of(work: Future[Any]) -> asyncio.CancelledError | None:

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from clew.engine.program import check_values
 from clew.errors import RunOwnedError, RunStateError, ThreadBusyError
 from clew.graph.graph import inside_event_loop
+from clew.held_interrupts import HeldInterrupts, start_thread
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
@@ -300,10 +301,13 @@ class BackgroundRuns:
             job.thread = Thread(
                 target=context.run, args=(self._work, job, hold, first), name="clew-run", daemon=True
             )
-            job.thread.start()
+            start_thread(job.thread)
         except BaseException as error:
-            self._remove(job)
-            self._execution.free(hold, error)
+            try:
+                with HeldInterrupts(error):
+                    self._remove(job)
+            finally:
+                self._execution.free(hold, error)
             raise
         return job
 

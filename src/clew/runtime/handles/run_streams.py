@@ -17,6 +17,7 @@ import msgspec
 
 from clew.engine.stops import Stops
 from clew.errors import InputError, RunExistsError, UnknownRunError
+from clew.held_interrupts import HeldInterrupts, start_thread
 from clew.runtime.drivers.hold import Hold
 from clew.runtime.drivers.session import Session
 from clew.runtime.execution import RunExecution
@@ -141,7 +142,11 @@ class RunStreams:
             steps = steps_with_late_answers(execution, hold, session)
             return _start(_from_driver(steps, events, free, check))
         except BaseException as error:
-            free(error)
+            try:
+                free(error)
+            except KeyboardInterrupt as again:
+                free(again)
+                raise
             raise
 
     async def astream(self, request: StreamRequest) -> AsyncGenerator[Event, None]:
@@ -176,6 +181,7 @@ async def _adrive(execution: RunExecution, hold: Hold, session: Session) -> RunR
 # -- events as they come -----------------------------------------------------------------------------------------
 
 _STARTED: Any = None  # the first value of a stream; `_start` consumes it
+_GRACE = 5.0  # seconds for a thread to end
 
 Check = Callable[[Any], None]
 """Called with the result after the last event; raises the error of the run."""
@@ -204,8 +210,11 @@ def _from_driver(
                 break
             yield from _queued(events)
     except BaseException as error:
-        driving.close()
-        free(error)
+        try:
+            with HeldInterrupts(error):
+                driving.close()
+        finally:
+            free(error)
         raise
     yield from _queued(events)
     check(result)
@@ -237,18 +246,26 @@ def _from_thread(
         finally:
             events.put(None)
 
+    def stop(error: BaseException) -> None:
+        with HeldInterrupts(error):
+            if thread.is_alive():
+                cancel()
+                thread.join(_GRACE)
+            if not thread.is_alive():
+                free(error)
+
     thread = Thread(target=copy_context().run, args=(work,), name="clew-stream", daemon=True)
     try:
         yield _STARTED
-        thread.start()
+        start_thread(thread)
         while (event := events.get()) is not None:
             yield event
     except BaseException as error:
-        if thread.is_alive():
-            cancel()
-            thread.join(5.0)
-        if not thread.is_alive():
-            free(error)
+        try:
+            stop(error)
+        except KeyboardInterrupt:
+            stop(error)
+            raise
         raise
     if failures:
         raise failures[0]

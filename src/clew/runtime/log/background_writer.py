@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Lock, Thread
 
+from clew.held_interrupts import start_thread
 from clew.stores import LogEntry, Statement
 from clew.stores.protocol import OWN_STEP
 from clew.stores.timer import call_later, cancel
@@ -105,10 +106,9 @@ class BackgroundWriter:
             if self._is_closed or not self._has_more():
                 return
             self._is_due = True
-            # an interrupt can stop it while it starts
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._work, name="clew-writer", daemon=True)
-                self._thread.start()
+                start_thread(self._thread)
             else:
                 self._changed.notify()
 

@@ -17,6 +17,7 @@ from clew.engine.options import Options
 from clew.engine.records import Failure
 from clew.errors import UnknownRunError
 from clew.graph import Graph
+from clew.held_interrupts import HeldInterrupts
 from clew.runtime.log.checks.fingerprints import description_of, kept_codes
 from clew.runtime.log.engine_owner import EngineOwner, fresh_owner
 from clew.runtime.log.entries.codec import EntryEncoder
@@ -275,11 +276,13 @@ class RunRepository:
             for snapshot, pieces in missing_snapshots(self.runs.open(row.run_id)):
                 self._store.append(row.run_id, [snapshot], fence, blobs=pieces)
             self.close(row.run_id, fence, row.status, row.updated, failures)
-        except BaseException:
+        except BaseException as error:
             try:
-                self._take_back(row.run_id, token)
-            except BaseException:  # another interrupt
-                self._take_back(row.run_id, token)
+                with HeldInterrupts(error):
+                    self._take_back(row.run_id, token)
+            except BaseException as interrupt:  # it came before the block
+                with HeldInterrupts(interrupt):
+                    self._take_back(row.run_id, token)
             raise
 
     def _take_back(self, run_id: str, token: str) -> None:

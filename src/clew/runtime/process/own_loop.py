@@ -15,6 +15,8 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
+from clew.held_interrupts import start_thread
+
 T = TypeVar("T")
 
 
@@ -54,12 +56,13 @@ class _OwnLoop(Generic[T]):
     def result(self) -> T:
         # daemon: a node that never returns does not keep the process
         thread = Thread(target=copy_context().run, args=(self._run,), name="clew-loop", daemon=True)
-        thread.start()
         try:
+            start_thread(thread)
             thread.join()
         except BaseException:
             self._cancel()
-            thread.join()
+            if thread.is_alive():
+                thread.join()
             raise
         if self._error is not None:
             raise self._error

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, ParamSpec, TypeVar
 
+from clew.held_interrupts import HeldInterrupts
 from clew.runtime.process.forks import end_child
 
 P = ParamSpec("P")
@@ -53,7 +54,7 @@ class DaemonThreadPool(Executor):
         context = copy_context()
         if self._process != getpid():
             self._begin()
-        with self._lock:
+        with HeldInterrupts(), self._lock:
             if self._closed:
                 raise RuntimeError("this thread pool was shut down")
             if self._idle <= 0 and (self._most is None or self._alive < self._most):

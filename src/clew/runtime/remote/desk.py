@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import RunCancelledError, WorkerLostError
+from clew.held_interrupts import start_thread
 from clew.runtime.process.thread_pool import DaemonThreadPool
 from clew.runtime.remote.attempts import Attempt, BodyLostError, Making
 from clew.runtime.remote.frames import (
@@ -193,11 +194,11 @@ class Desk:
 
     def add(self, link: WorkerLink) -> None:
         """Receive frames from a link, on a thread."""
-        Thread(target=self.serve, args=(link,), name="clew-desk", daemon=True).start()
+        start_thread(Thread(target=self.serve, args=(link,), name="clew-desk", daemon=True))
 
     def watch(self) -> None:
         """Close links that are silent for too long, on a thread."""
-        Thread(target=self._watch, name="clew-desk-watch", daemon=True).start()
+        start_thread(Thread(target=self._watch, name="clew-desk-watch", daemon=True))
 
     def _watch(self) -> None:
         while not self._stopped.wait(min(1.0, self._lost_after / 5)):

@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from clew.errors import DefinitionError, DriverUnreachableError
+from clew.held_interrupts import start_thread
 from clew.runtime.remote.desk import Desk
 from clew.runtime.remote.links import Address, accept, connect
 
@@ -85,7 +86,7 @@ class Listening:
         self.address = Address(name, shown or port, self._key, kind)
         # one machine finds its own loopback; everything else can fail
         self.needs_probe = known is not None or not is_loopback(host)
-        Thread(target=self._accept, name="clew-listen", daemon=True).start()
+        start_thread(Thread(target=self._accept, name="clew-listen", daemon=True))
 
     def _accept(self) -> None:
         while True:
@@ -93,7 +94,7 @@ class Listening:
                 sock, _ = self._socket.accept()
             except OSError:
                 return
-            Thread(target=self._greet, args=(sock,), name="clew-desk", daemon=True).start()
+            start_thread(Thread(target=self._greet, args=(sock,), name="clew-desk", daemon=True))
 
     def _greet(self, sock: socket.socket) -> None:
         try:

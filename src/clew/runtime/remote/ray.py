@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import DefinitionError, DriverUnreachableError, NodeError
+from clew.held_interrupts import start_thread
 from clew.runtime.remote.attempts import Attempt
 from clew.runtime.remote.desk import Desk
 from clew.runtime.remote.executor import Done
@@ -92,7 +93,7 @@ class RayBackend:
                 self._listening.close()
                 raise
         desk.watch()
-        Thread(target=self._watch, name="clew-ray", daemon=True).start()
+        start_thread(Thread(target=self._watch, name="clew-ray", daemon=True))
 
     def _interface(self) -> str:
         """Return the address of this machine in the cluster."""
