@@ -60,21 +60,22 @@ class HeldInterrupts:
         self._handler: _Handler | None = None
 
     def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
         is_due = False
         while True:
             try:
-                is_main = threading.current_thread() is threading.main_thread()
-                handler = _installed() if is_main else None
-                if handler is not None:
-                    handler.blocks += 1
-                    self._handler = handler
-                break
+                self._begin(is_due)
+                return
             except KeyboardInterrupt:
                 is_due = True
-        if is_due:
-            if handler is None:
-                raise KeyboardInterrupt
-            handler.is_due = True
+
+    def _begin(self, is_due: bool) -> None:
+        handler = _installed()
+        if handler is not None:
+            handler.is_due |= is_due
+            handler.blocks += 1
+            self._handler = handler
 
     def __exit__(self, *_: object) -> None:
         mine = self._handler
@@ -85,7 +86,8 @@ class HeldInterrupts:
             return
         program = _running(mine.replaced)
         try:
-            if signal.getsignal(signal.SIGINT) is mine:
+            current: Any = signal.getsignal(signal.SIGINT)
+            if current is mine:
                 signal.signal(signal.SIGINT, program)
         except ValueError:  # a coroutine that is deleted in another thread
             pass

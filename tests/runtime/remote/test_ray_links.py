@@ -12,7 +12,7 @@ from clew import Graph
 from clew.errors import DefinitionError, DriverUnreachableError
 from clew.runtime.executors import ray
 from tests.runtime.remote import certificates, checks, faults, flow
-from tests.runtime.remote.clusters import call_in_process, free_port, ray_head
+from tests.runtime.remote.clusters import ROOT, call_in_process, free_port, ray_head
 
 pytest.importorskip("ray", reason="Ray has no wheel for this version of Python")
 pytest.importorskip("grpc", reason="Ray Client needs the extra ray[client]")
@@ -44,8 +44,12 @@ def with_tls(address: str, path: str) -> None:
 
 
 def through_ray_client(address: str, path: str) -> None:
+    import ray as module
+
+    # through a client, Ray does not pass on where the driver imports from
+    module.init(address, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
     folder = Path(path)
-    with ray(address) as on:  # it finds its own address
+    with ray() as on:  # it finds its own address
         pid = Graph([flow.pid]).run({"a": 1}, executor=on)["pid"]
         assert pid != os.getpid()
         for check in checks.CORE:
