@@ -24,7 +24,13 @@ def run_coroutine(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of the coroutine that `start` makes."""
     if asyncio._get_running_loop() is not None:
         return _OwnLoop(start).result()
-    values, error = asyncio.run(_caught(start))
+    began: list[None] = []
+    try:
+        values, error = asyncio.run(_caught(start, began))
+    except asyncio.CancelledError:
+        if began:
+            raise
+        raise KeyboardInterrupt from None  # asyncio.run forgets one that comes before its task begins
     if error is not None:
         try:
             raise error
@@ -33,8 +39,11 @@ def run_coroutine(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return values[0]
 
 
-async def _caught(start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[list[T], BaseException | None]:
+async def _caught(
+    start: Callable[[], Coroutine[Any, Any, T]], began: list[None]
+) -> tuple[list[T], BaseException | None]:
     """Return a value or an exception. asyncio.run prints its task, and a class may have a ``__repr__`` that raises."""
+    began.append(None)
     try:
         return [await start()], None
     except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
