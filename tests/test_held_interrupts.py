@@ -41,11 +41,15 @@ def heard() -> Iterator[list[int]]:
 @pytest.mark.parametrize("times", [1, 6])
 def test_interrupts_are_raised_as_one_at_the_end(times: int) -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt):
+
+    def work() -> None:
         with HeldInterrupts():
             press(times)
             done.append("body")
         done.append("after")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["body"]
 
 
@@ -65,9 +69,13 @@ def test_an_error_that_is_handled_does_not_hide_an_interrupt() -> None:
 
 
 def test_an_interrupt_follows_an_error_of_the_block() -> None:
-    with pytest.raises(KeyboardInterrupt) as caught, HeldInterrupts():
-        press()
-        raise ValueError
+    def work() -> None:
+        with HeldInterrupts():
+            press()
+            raise ValueError
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
     assert type(caught.value.__context__) is ValueError
 
 
@@ -85,11 +93,16 @@ def test_the_handler_of_a_program_is_called_once_after_the_block(
 
 def test_the_outermost_block_delivers() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), HeldInterrupts():
+
+    def work() -> None:
         with HeldInterrupts():
+            with HeldInterrupts():
+                press()
             press()
-        press()
-        done.append("outer")
+            done.append("outer")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["outer"]
 
 
@@ -141,9 +154,14 @@ def test_other_threads_hold_nothing_back() -> None:
 def test_a_block_that_takes_too_long_holds_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_interrupts, "_LONGEST", 0.0)
     done = []
-    with pytest.raises(KeyboardInterrupt), HeldInterrupts():
-        press()
-        done.append("body")
+
+    def work() -> None:
+        with HeldInterrupts():
+            press()
+            done.append("body")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == []
 
 

@@ -143,7 +143,7 @@ def opened(place: str) -> tuple[Store, Store]:
     if place == "memory":
         store = MemoryStore()
         return store, store
-    make = PostgresStore if place.startswith("postgresql") else SQLiteStore
+    make = SQLiteStore if place.endswith(".db") else PostgresStore
     return make(place), make(place)
 
 

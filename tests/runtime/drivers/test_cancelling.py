@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, Send, SideEffectPolicy, SQLiteStore, node, route
+from clew.stores import WouldWait
 
 WITHIN = 300.0
 """How long a test waits for something that has to come."""
@@ -400,3 +401,32 @@ def test_a_node_that_notices_the_cancellation_does_not_fail_the_run(tmp_path: Pa
     engine = Engine(Graph([call]), store=SQLiteStore(tmp_path / "runs.db"))
     result = engine.run({"a": 1}, run_id="r", check=False)
     assert (result.status, result.failures) == ("cancelled", ())
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_task_that_is_cancelled_after_the_engine_was_closed_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    def at_once(self: SQLiteStore) -> SQLiteStore:
+        raise WouldWait
+
+    if waits:
+        monkeypatch.setattr(SQLiteStore, "at_once", at_once)
+
+    async def main() -> None:
+        began = asyncio.Event()
+
+        @node(output="b")
+        async def work(a: int) -> None:
+            began.set()
+            await asyncio.sleep(3600)
+
+        engine = Engine(Graph([work]), store=SQLiteStore(tmp_path / "runs.db"))
+        task = asyncio.ensure_future(engine.arun({"a": 1}))
+        await began.wait()
+        engine.close()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())

@@ -106,7 +106,7 @@ class Place:
             self.other.release(run_id, fence)
             assert run_id not in self.engine._live
         row = self.other.row(run_id)
-        assert row.status in ("waiting", "cancelled", "completed")
+        assert row.status in ("waiting", "cancelled", "completed", "paused")
         assert (row.status == "waiting") <= bool(self.engine.result(run_id).questions)
         if self.engine.result(run_id).questions:
             result = self.engine.resume(run_id, answer=True)
@@ -131,6 +131,10 @@ def fork(place: Place, run_id: str) -> None:
 
 def rerun(place: Place, run_id: str) -> None:
     place.engine.rerun("parent", run_id=run_id)
+
+
+def update(place: Place, run_id: str) -> None:
+    place.engine.update(run_id, {"c": 4}, as_node="second")
 
 
 def stream(place: Place, run_id: str) -> None:
@@ -177,8 +181,9 @@ VERBS: dict[str, Verb] = {
     "rerun": rerun,
     "stream": stream,
     "import": import_,
+    "update": update,
 }
-NEEDS_A_RUN = ("resume", "aresume")
+NEEDS_A_RUN = ("resume", "aresume", "update")
 
 
 def aimed(place: Place, name: str, ns: Iterator[int]) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +163,23 @@ def test_an_interrupt_before_the_loop_started_cancels_it(monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         inside(lambda: run_coroutine(never))
     assert made == []
+
+
+def test_an_interrupt_before_the_task_of_a_loop_begins_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio.run forgets one that comes when it has installed its handler, and raises CancelledError."""
+    install = signal.signal
+    before = install(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(number: int, handler: Any) -> Any:
+        previous = install(number, handler)
+        if handler is not signal.default_int_handler:
+            signal.raise_signal(signal.SIGINT)
+        return previous
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(signal, "signal", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run_coroutine(partial(later.func, 1))
+    finally:
+        signal.signal(signal.SIGINT, before)
