@@ -29,6 +29,7 @@ WARM = (
     "clew.runtime.drivers.dispatch",
     "clew.runtime.drivers.thread_pool",
     "clew.stores.sqlite.store",
+    "pytest",
     "rich.cells",
     "rich.console",
     "typer._adapters",  # imports pydantic when an option is parsed; other versions of typer do not have it
@@ -57,8 +58,12 @@ class ForkServer:
         stdin: str = "",
         timeout: float = 300,
         is_one_stream: bool = False,
+        module: str = "clew",
     ) -> subprocess.CompletedProcess[str]:
-        """Give a command, and wait until it has ended; with `is_one_stream`, errors are part of the output."""
+        """Give a command, and wait until it has ended; with `is_one_stream`, errors are part of the output.
+
+        The command is that of a `module` which can be executed: ``clew`` or ``pytest``.
+        """
         with (
             tempfile.TemporaryFile() as given,
             tempfile.TemporaryFile() as out,
@@ -66,7 +71,8 @@ class ForkServer:
         ):
             given.write(stdin.encode())
             given.seek(0)
-            request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+            given_words = {"words": list(words), "module": module}
+            request = json.dumps({**given_words, "cwd": str(cwd), "env": dict(env)}).encode()
             self._socket.settimeout(timeout)
             socket.send_fds(
                 self._socket,
@@ -138,6 +144,11 @@ def _become(request: Mapping[str, object], files: Sequence[int], path: Sequence[
     os.environ.update(request["env"])
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
     sys.path[:] = [str(request["cwd"]), *path]
-    from clew.cli import main
+    if request["module"] == "clew":
+        from clew.cli import main
 
-    main(request["words"])
+        main(request["words"])
+    else:
+        import pytest
+
+        sys.exit(pytest.main(request["words"]))

@@ -110,7 +110,7 @@ def _as_set(row: tuple[Any, ...]) -> list[str]:
     return sorted(map(str, row))
 
 
-@pytest.mark.parametrize("what", QUESTIONS)
+@pytest.mark.parametrize("what", list(QUESTIONS)[::3])  # of each kind; all are asked above
 def test_the_same_question_twice_gives_the_same_plan_query_and_artifact(
     samples: dict[str, str], new_pipeline: New, what: str
 ) -> None:

@@ -41,11 +41,15 @@ def run_console(block: Block, page: Path) -> None:
 
 
 def _command(command: str) -> subprocess.CompletedProcess[str] | None:
-    """Run a command of Clew that needs no shell; None for any other."""
-    if os.name != "posix" or not command.startswith("clew ") or not set(command).isdisjoint("|&;<>`$*?~"):
+    """Run a command of Clew, or of pytest, that needs no shell; None for any other."""
+    if os.name != "posix" or not set(command).isdisjoint("|&;<>`$*?~"):
         return None
-    words = shlex.split(command)[1:]
-    return fork_server().run(words, cwd=Path.cwd(), env={**os.environ, "CLEW_STORE": ""}, is_one_stream=True)
+    for start, module in (("clew ", "clew"), ("python3 -m pytest ", "pytest")):
+        if command.startswith(start):
+            words = shlex.split(command.removeprefix(start))
+            env = {**os.environ, "CLEW_STORE": ""}
+            return fork_server().run(words, cwd=Path.cwd(), env=env, is_one_stream=True, module=module)
+    return None
 
 
 def read_session(code: str) -> list[tuple[int, str, str]]:

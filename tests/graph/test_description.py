@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import operator
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
-from clew.graph import END, Graph, node, route
+import pytest
+
+from clew.graph import END, Graph, description, node, route
+from clew.graph.json_schema import json_schema
 
 
 class State(TypedDict):
@@ -130,3 +134,22 @@ def test_a_graph_as_data_says_the_same() -> None:
         "has_default": False,
     }
     assert data["structure_hash"] == GRAPH.structure_hash
+
+
+def test_a_node_makes_its_schemas_once_and_gives_out_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counted(annotation: Any) -> dict[str, Any]:
+        made.append(annotation)
+        return json_schema(annotation)
+
+    @node(output="b")
+    def kept(a: list[int]) -> int:
+        return a[0]
+
+    monkeypatch.setattr(description, "json_schema", counted)
+    first = Graph([kept]).describe(json=True)
+    expected = copy.deepcopy(first)
+    first["nodes"][0]["params"][0]["schema"]["items"]["type"] = "string"
+    assert Graph([kept]).describe(json=True) == expected
+    assert made == [list[int], int]

@@ -31,10 +31,14 @@ pidfile = {folder}/pid
 """
 
 
+def bouncer_program() -> str | None:
+    return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+
+
 @contextmanager
 def pgbouncer(server: PostgresServer) -> Iterator[str]:
     """Start one with three connections to a server, and yield its address. Skip the test if it is not installed."""
-    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    program = bouncer_program()
     if program is None:
         pytest.skip("PgBouncer is not installed")
     folder = Path(tempfile.mkdtemp(prefix="clew-pgb-"))

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from clew.errors import ClewError
-from clew.stores import MemoryStore, PostgresStore, RunRow, SQLiteStore, TakenRun, conformance
-from tests.stores.servers import PostgresServer
+from clew.stores import MemoryStore, RunRow, SQLiteStore, TakenRun, conformance
 
 
 @pytest.mark.parametrize("check", conformance.checks)
@@ -34,12 +33,6 @@ def test_sqlite_that_waits_for_the_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("check", [*conformance.checks, *conformance.liveness_checks])
 def test_postgres(check: conformance.Check, open_postgres: Callable[[], conformance.Store]) -> None:
     check(open_postgres)
-
-
-@pytest.mark.parametrize("check", conformance.checks)
-def test_postgres_behind_a_pooler(check: conformance.Check, server: PostgresServer) -> None:
-    schema = f"t_{token_hex(6)}"
-    check(lambda: PostgresStore(server.dsn, schema=schema, pooler=True))
 
 
 class Forgetful(MemoryStore):

@@ -219,7 +219,7 @@ class Lockstep(RuleBasedStateMachine):
             self.same(lambda store, _, digest=digest: store.blob(digest))
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [12, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_lockstep(server: PostgresServer, examples: int) -> None:
     folders = []
 

@@ -17,6 +17,11 @@ CANCEL = {"tick": 2, "cancel": 1}
 SLEEP = {"tick": 2, "cancel": 1, "sleep": 1}
 MESSAGES = {"tick": 2, "signal": 2, "cancel": 1}
 WAIT = {"tick": 1, "signal": 2, "cancel": 1, "wait": 2}
+# A part of each, for every run: no lease ends with one tick.
+SLEEP_ALONE = {"tick": 2, "sleep": 1}
+SLEEP_OR_CANCEL = {"tick": 1, "cancel": 1, "sleep": 1}
+FEWER_MESSAGES = {"tick": 1, "signal": 2, "cancel": 1}
+ONE_WAIT = {"tick": 1, "signal": 2, "wait": 1}
 EVERYTHING = {"crash": 1, "tick": 2, "signal": 2, "cancel": 1, "sleep": 1}
 
 
@@ -34,10 +39,15 @@ def slowly(*values: Any) -> Any:
     "kind, runs, limits, states",
     [
         ("memory", "a", SIGNAL, 4457),
-        ("memory", "a", SLEEP, 8373),
-        ("memory", "a", MESSAGES, 3628),
-        ("memory", "a", WAIT, 5204),
-        ("memory", "ab", {"tick": 2}, 5683),
+        ("memory", "a", SLEEP_ALONE, 1281),
+        ("memory", "a", SLEEP_OR_CANCEL, 1629),
+        slowly("memory", "a", SLEEP, 8373),
+        ("memory", "a", FEWER_MESSAGES, 699),
+        slowly("memory", "a", MESSAGES, 3628),
+        ("memory", "a", ONE_WAIT, 1089),
+        slowly("memory", "a", WAIT, 5204),
+        ("memory", "ab", {"tick": 1}, 1082),
+        slowly("memory", "ab", {"tick": 2}, 5683),
         slowly("memory", "a", EVERYTHING, 79_139),
         ("sqlite", "a", CRASH, 309),
         ("sqlite", "a", CANCEL, 681),

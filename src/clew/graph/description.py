@@ -28,6 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from clew.graph.annotations import function_name, shown
 from clew.graph.json_schema import json_schema
 from clew.graph.signature import ABSENT, MISSING
@@ -76,12 +78,13 @@ def _state(schema: StateSchema) -> dict[str, Any]:
 
 
 def _node(node: Node) -> dict[str, Any]:
+    *schemas, returned = _schemas(node)
     return {
         "name": node.name,
         "kind": node.kind,
         "description": node.description,
-        "params": [_param(param) for param in node.params],
-        "returns": {"type": shown(node.returns), "schema": json_schema(node.returns)},
+        "params": [_param(param, schema) for param, schema in zip(node.params, schemas, strict=True)],
+        "returns": {"type": shown(node.returns), "schema": returned},
         "shape": node.shape,
         "writes": [list(pair) for pair in node.writes.items()],
         "targets": list(node.targets),
@@ -96,7 +99,20 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _param(param: Param) -> dict[str, Any]:
+def _schemas(node: Node) -> list[dict[str, Any]]:
+    """Return the schemas of the parameters of a node, and of what it returns.
+
+    The node keeps them, because making them takes long, and other graphs may have the node too.
+    """
+    kept = node.__dict__.get("_schemas")
+    if kept is None:
+        made = [json_schema(each) for each in (*(param.annotation for param in node.params), node.returns)]
+        kept = node.__dict__["_schemas"] = msgspec.json.encode(made)
+    found: list[dict[str, Any]] = msgspec.json.decode(kept)
+    return found
+
+
+def _param(param: Param, schema: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": param.name,
         "source": param.source,
@@ -105,7 +121,7 @@ def _param(param: Param) -> dict[str, Any]:
         "has_default": param.default is not MISSING,
         "default": _default(param.default),
         "type": shown(param.annotation),
-        "schema": json_schema(param.annotation),
+        "schema": schema,
     }
 
 

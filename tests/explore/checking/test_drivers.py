@@ -7,6 +7,7 @@ written; and the run ends with the chain of the uninterrupted run, with either d
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -63,6 +64,7 @@ def case_of(name: str, driver: str, **options: Any) -> Case:
     return Case(graph=graph, values=values, outside=outside, driver=kind, **options)
 
 
+@cache  # what several tests ask of one case
 def explored(what: str, driver: str, max_faults: int) -> Explored:
     name, options = (ONE if max_faults == 1 else TWO)[what]
     found = explore(case_of(name, driver, max_faults=max_faults, **options))

@@ -77,9 +77,10 @@ def _node(name: str, reads: list[str], used: list[MemoryStorage], rng: Random) -
 
 
 @pytest.mark.parametrize("faults", [(), ("crash",), ("crash", "fail", "timeout"), ("store",)])
-def test_the_same_is_found_with_and_without(faults: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("seeds", [range(8, 12), pytest.param(range(24), marks=pytest.mark.slow)], ids=len)
+def test_the_same_is_found_with_and_without(faults: tuple[str, ...], seeds: range) -> None:
     fewer = 0
-    for seed in range(12):
+    for seed in seeds:
         graph, systems, node_systems, limit = random_workflow(seed)
         low = Invariant(
             "stays low", at_end(lambda world, n=limit: (world.systems["one"].get("total") or 0) <= 3 * n)
@@ -112,7 +113,7 @@ def test_the_same_is_found_with_and_without(faults: tuple[str, ...]) -> None:
         assert (paths, ended) == (all_paths, all_ended), seed  # the same, and no longer
         assert few <= many
         fewer += few < many
-    assert fewer
+    assert fewer  # of some of the seeds 8 to 11
 
 
 def test_who_looks_on_the_way_sees_every_order() -> None:

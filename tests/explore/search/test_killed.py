@@ -176,7 +176,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_graph(
     kinds: list[str], fork_server: ForkServer, made: Any, tmp_path: Path
 ) -> None:
     campaign = Campaign(fork_server, kinds, made, tmp_path)
-    campaign.kill(4 if len(kinds) > 1 else 8, random.Random(0))
+    campaign.kill(3 if len(kinds) > 1 else 5, random.Random(0))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ from clew import Context, Engine, Graph, node
 from clew.errors import RunOwnedError, StoreError
 from clew.stores import LogEntry, PostgresStore, QueueEntry, RunRow, Statement, conformance
 from clew.stores.postgres.kv import PostgresKeyValueTable
-from tests.stores.bouncers import pgbouncer
+from tests.stores.bouncers import bouncer_program, pgbouncer
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -111,9 +111,13 @@ def bouncer(server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("check", conformance.checks)
-def test_a_store_behind_pgbouncer(check: conformance.Check, bouncer: str) -> None:
+def test_a_store_behind_pgbouncer(
+    check: conformance.Check, server: PostgresServer, request: pytest.FixtureRequest
+) -> None:
+    """Without PgBouncer, a store on the server itself, which follows the rules of one behind a pooler."""
+    address = request.getfixturevalue("bouncer") if bouncer_program() else server.dsn
     schema = f"t_{token_hex(6)}"
-    check(lambda: PostgresStore(bouncer, schema=schema, pooler=True))
+    check(lambda: PostgresStore(address, schema=schema, pooler=True))
 
 
 def test_runs_behind_pgbouncer(bouncer: str) -> None:
