@@ -16,6 +16,8 @@ import secrets
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from clew import Engine
 from clew.engine.records import Question
 from clew.errors import RunStateError, UnknownRunError
@@ -23,6 +25,7 @@ from clew.json_schema import problems
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.messages import answer_run
 from clew.runtime.opener import RunOpener
+from clew.runtime.review.replay_report import ReplayReport
 from clew.runtime.settings import read_settings
 from clew.runtime.submission import put_again, queue_fork, queueing_opener
 from clew.stores import RunRow, Store
@@ -145,14 +148,14 @@ class Verbs:
         """Check that the code still produces the recorded results."""
         row = self.store.row(run_id)
         processes = self._with_code(row, "replay")
-        code, found, errors = processes.result("replay", "--keep-going", "--", run_id)
+        _, found, errors = processes.result("replay", "--keep-going", "--", run_id)
         if not isinstance(found, list) or not found:
             raise failed(errors)
         verdict = found[0]
-        report = verdict.get("report") or {}
-        differences = report.get("differences") or report.get("mismatches") or []
-        text = verdict.get("problem") or ("" if code == 0 else errors)
-        return {"ok": bool(verdict.get("ok")), "differences": differences, "text": text, "report": report}
+        report = verdict.get("report")
+        text = str(msgspec.convert(report, ReplayReport)) if report else verdict.get("problem") or errors
+        differences = report["divergences"] if report else []
+        return {"ok": bool(verdict.get("ok")), "differences": differences, "text": text}
 
     def cancel(self, run_id: str, body: Json, by: str) -> Json:
         """Cancel a run, wherever it executes."""
