@@ -20,8 +20,9 @@ import httpx
 import psutil
 import pytest
 
-from clew import DependencyGraph, SQLiteStore
+from clew import DependencyGraph, Engine, SQLiteStore
 from clew.cli.commands.serve import _listening
+from tests.browser import flows
 from tests.browser.events import SCHEMAS
 from tests.web.conftest import CHANGE
 
@@ -110,6 +111,10 @@ def test_the_worker_ends_with_a_server_that_is_killed(place: Path) -> None:
 
 @pytest.mark.posix
 def test_a_server_with_a_graph_works_off_answers_and_runs_code_in_other_processes(place: Path) -> None:
+    store = SQLiteStore(place)  # runs from Python have no target: the graph itself decides
+    Engine(flows.letter, store=store, check=False).run({"text": "x"}, run_id="from-python")
+    Engine(flows.walk, store=store, check=False).run({"at": 0, "upto": 2}, run_id="walk-from-python")
+    store.close()
     with (
         serving("tests.browser.flows:walk", "--store", str(place)) as address,
         httpx.Client(base_url=address, headers=CHANGE, timeout=300) as client,
@@ -137,10 +142,49 @@ def test_a_server_with_a_graph_works_off_answers_and_runs_code_in_other_processe
             "/api/runs/invoice-2199/replay", json={}
         )  # the code of another graph was not named
         assert (other.status_code, other.json()["error"]["type"]) == (409, "CodeNeeded")
+        refused = client.post("/api/runs/from-python/rerun", json={"run_id": "never"})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (409, "CodeNeeded")
+        assert client.post("/api/runs/from-python/replay", json={}).status_code == 409
+        assert client.get("/api/runs/never").status_code == 404
+        known = client.post("/api/runs/walk-from-python/rerun", json={"run_id": "known"})
+        assert known.status_code == 202, known.text
+        until(lambda: run("known")["status"], lambda status: status == "completed")
         server = client.get("/api").json()
         assert server["worker"]["alive"] is True
         pid = server["worker"]["pid"]
     until(lambda: Path(f"/proc/{pid}").exists(), lambda exists: not exists)
+
+
+RECORDED = """\
+from clew import Graph, node
+
+
+@node(output="total")
+def add(a):
+    return a + 1
+
+
+graph = Graph([add], name="sums")
+"""
+
+
+@pytest.mark.posix
+def test_a_replay_says_what_differs(tmp_path: Path) -> None:
+    module = tmp_path / "sums.py"
+    module.write_text(RECORDED)
+    command = [sys.executable, "-m", "clew", "run", "sums:graph", "a=1", "--store", "s.db", "--run-id", "one"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    module.write_text(RECORDED.replace("a + 1", "a + 7 if a else 0"))
+    with (
+        serving("sums:graph", "--store", "s.db", cwd=tmp_path) as address,
+        httpx.Client(base_url=address, headers=CHANGE, timeout=300) as client,
+    ):
+        found = client.post("/api/runs/one/replay", json={}).json()
+    assert found["ok"] is False
+    (difference,) = found["differences"]
+    assert (difference["step"], difference["path"], difference["kind"]) == (1, "add#0", "update")
+    assert str(difference["diff"]) in found["text"]
+    assert "add#0" in found["text"]
 
 
 @pytest.mark.posix

@@ -77,12 +77,15 @@ class ServerProcesses:
                 process.stdin.close()
 
     def _start(self, verb: str, *rest: str, has_input: bool = False) -> subprocess.Popen[bytes]:
+        # options first: after "--", everything is an argument
+        return self._launch([verb, *self._store, "--json", *rest], has_input=has_input)
+
+    def _launch(self, words: list[str], *, has_input: bool) -> subprocess.Popen[bytes]:
         with self._lock:
             self._running = {each for each in self._running if each.poll() is None}
             if len(self._running) >= _MOST:
                 raise ApiError(503, "Busy", f"{_MOST} commands are running", hint="wait until one has ended")
-            # options first: after "--", everything is an argument
-            command = [sys.executable, "-m", "clew", verb, *self._store, "--json", *rest]
+            command = [sys.executable, "-m", "clew", *words]
             stdin = subprocess.PIPE if has_input else subprocess.DEVNULL
             process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self._running.add(process)
@@ -91,6 +94,14 @@ class ServerProcesses:
     def result(self, verb: str, *arguments: str) -> tuple[int, Any, str]:
         """Execute a command on a run; return its exit code, what it printed as JSON, and its errors."""
         return self._finished(self._start(verb, "--graph", self.target, *arguments))
+
+    def graph(self) -> tuple[str, str]:
+        """Return the name and the structure of the graph, as its code is now. Raise ApiError if it cannot be loaded."""
+        process = self._launch(["graph", self.target, "--json"], has_input=False)
+        code, found, errors = self._finished(process)
+        if code or not isinstance(found, dict):
+            raise failed(errors)
+        return str(found.get("name") or ""), str(found.get("structure_hash") or "")
 
     def on_value(self, verb: str, node: str, given: bytes | None = None) -> Any:
         """Execute a command on a value of the dependency graph; return what it printed as JSON. Raise ApiError if it

@@ -176,7 +176,7 @@ class Verbs:
         return given or f"{_UNSAFE.sub('-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 
     def _with_code(self, row: RunRow, verb: str) -> ServerProcesses:
-        if not self.target or (row.target and row.target != self.target):
+        if not self._is_served(row):
             server = command("serve", row.target or "MODULE:GRAPH", address=self.address)
             raise ApiError(
                 409,
@@ -187,6 +187,16 @@ class Verbs:
             )
         assert self.processes is not None
         return self.processes
+
+    def _is_served(self, row: RunRow) -> bool:
+        """Return whether the server has the graph of a run. A run from Python may have no target: then the name of
+        its graph decides, or its structure."""
+        if not self.target or self.processes is None:
+            return False
+        if row.target:
+            return row.target == self.target
+        name, structure = self.processes.graph()
+        return bool(row.graph and row.graph == name) or bool(row.structure and row.structure == structure)
 
     def _by_command(self, row: RunRow, verb: str, new: str, *arguments: str) -> Json:
         processes = self._with_code(row, verb)
