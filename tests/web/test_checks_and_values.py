@@ -52,6 +52,7 @@ def test_values_are_shown_with_their_freshness(client: TestClient, pulled: None)
     assert states["page(e1)"] == "outdated"
     node: Any = found["node"]
     assert node["value"] == "e1 of 2: 2"
+    assert node["exact"] == '"e1 of 2: 2"'
     assert {each["node"] for each in node["inputs"]} == {"index", "title(e1)"}
     assert node["why"][1]["node"] == "size"
     assert node["would_compute"] == 2

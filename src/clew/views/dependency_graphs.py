@@ -12,7 +12,7 @@ from clew.errors import ClewError, UnknownValueError
 from clew.incremental.stored_view import StoredGraph
 from clew.stores import Store
 from clew.stores.factory import open_table, table_names
-from clew.views.shown import shown
+from clew.views.shown import exact, shown
 
 Json = dict[str, Any]
 
@@ -150,11 +150,12 @@ def _around(graph: StoredGraph, selected: str) -> list[str]:
     return list(found)
 
 
-def _value(node: Any) -> Any:
+def _value(node: Any) -> Json:
     try:
-        return shown(node.value(), _VALUE)[0]
+        value = node.value()
+        return {"value": shown(value, _VALUE)[0], "exact": exact(value, _VALUE)}
     except (ClewError, ValueError, TypeError) as error:
-        return {"$": "text", "kind": "damaged", "text": str(error)}
+        return {"value": {"$": "text", "kind": "damaged", "text": str(error)}, "exact": None}
 
 
 def _node(graph: StoredGraph, states: dict[str, str], name: str) -> Json:
@@ -170,7 +171,7 @@ def _node(graph: StoredGraph, states: dict[str, str], name: str) -> Json:
         "verified": node.verified_at if node.has_value else None,
         "changed": node.changed_at if node.has_value else None,
         "computed": node.computed_at or None,
-        "value": _value(node) if node.has_value else None,
+        **(_value(node) if node.has_value else {"value": None, "exact": None}),
         "why": why,
         "sources": [{"node": encodable(s), "touched": at, "newer": (s, at) in newer} for s, at in sources],
         "inputs": [{"node": encodable(each), "state": states.get(each, "missing")} for each in node.inputs],

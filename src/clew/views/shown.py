@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
@@ -21,7 +23,9 @@ from uuid import UUID
 
 from clew.display import brief
 from clew.error_text import encodable
+from clew.errors import EncodeError
 from clew.runtime.log.entries.large_values import Kept
+from clew.state import to_tree
 from clew.state.stored_object import UNSET, StoredContent, StoredObject
 from clew.state.values.libraries import brief as library_form
 
@@ -33,6 +37,7 @@ _MEDIA = (
     (b"GIF8", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
+_BIG = re.compile(r'\{"\$int":"(-?0x[0-9a-f]+)"\}')  # quotes in texts are escaped, so only integers match
 _TEXTS = (datetime, date, time, timedelta, UUID, PurePath, complex)
 
 
@@ -53,6 +58,27 @@ def shown(value: Any, limit: int) -> tuple[Any, bool]:
     """Return a value as JSON of about `limit` bytes, and whether it was cut."""
     budget = Budget(limit)
     return _shown(value, budget, _DEEP), budget.is_cut
+
+
+def exact(value: Any, most: int) -> str | None:
+    """Return a value as the JSON text that commands print and accept; None if that has more than `most` characters, or
+    the value has no encoding."""
+    if type(value) is Kept:
+        return None
+    try:
+        text = json.dumps(to_tree(value), ensure_ascii=False, separators=(",", ":"))
+    except EncodeError:
+        return None
+    if len(text) > most:
+        return None
+    return _BIG.sub(lambda found: _decimal(found[0], found[1]), text)
+
+
+def _decimal(form: str, digits: str) -> str:
+    try:
+        return str(int(digits, 16))
+    except ValueError:  # too long to convert
+        return form
 
 
 def _shown(value: Any, budget: Budget, depth: int) -> Any:

@@ -166,4 +166,6 @@ def kind_of(value: Any) -> str:
         return f"mapping of {len(value)}"
     if kind is str:
         return f"text of {len(value)} characters"
+    if kind is Kept:
+        return "large value"
     return "nothing" if value is None else kind.__name__

@@ -27,7 +27,7 @@ from clew.state import GraphState, position_of
 from clew.stores.protocol import LAST
 from clew.views.run.stored_steps import record_of, steps_ahead, steps_of
 from clew.views.run.timeline import targets_of
-from clew.views.shown import shown, size_of
+from clew.views.shown import exact, shown, size_of
 from clew.views.value_diffs import change, grown
 
 Json = dict[str, Any]
@@ -39,7 +39,9 @@ _MOST_VIEWS = 24
 _MOST_HELD = 400_000  # items of lists and dicts in the views of a run
 _CHANGE = 2_000  # bytes of a value in a change
 _VALUE = 4_000  # bytes of a value in a state
+_EXACT = 16_000  # characters of a value as JSON text
 _WHOLE = 8 << 20
+_MOST_SIZES = 10_000
 _MOST_WINDOWS = 16
 _LONG = 500  # items of a list that is not copied to compare it
 
@@ -87,6 +89,7 @@ class RunStates:
         self._store = runs.store
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._windows: OrderedDict[tuple[Any, ...], Json] = OrderedDict()
+        self._sizes: dict[str, int] = {}
         self._lock = Lock()
 
     # -- walking -----------------------------------------------------------------------------------------
@@ -254,9 +257,10 @@ class RunStates:
                     "version": versions[name],
                     "writer": path,
                     "step": written,
-                    "size": size_of(value),
+                    "size": self._size(value),
                     "cut": is_cut,
                     "value": made,
+                    "exact": None if is_cut else exact(value, _EXACT),
                     "set": name in position_of(state).touched,
                 }
             )
@@ -267,6 +271,16 @@ class RunStates:
             "ahead": found is not state,
             "values": values,
         }
+
+    def _size(self, value: Any) -> int | None:
+        """Return about how many bytes a value has; that of a large value is looked up once."""
+        if type(value) is not Kept:
+            return size_of(value)
+        if value.digest not in self._sizes:
+            if len(self._sizes) >= _MOST_SIZES:
+                self._sizes.clear()
+            self._sizes[value.digest] = len(self._store.blob(value.digest))
+        return self._sizes[value.digest]
 
     def _writers(self, run: StoredRun, state: GraphState) -> dict[str, tuple[str, int]]:
         """Return the last writer of each value and its step, from the last execution of each node."""

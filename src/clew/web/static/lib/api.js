@@ -2,6 +2,7 @@
 
 import { useLayoutEffect, useRef, useState } from './html.js';
 import { segment } from './router.js';
+import { jsonOf } from './values.js';
 
 export const BASE = '/api';
 
@@ -45,7 +46,7 @@ export const get = (path, { signal } = {}) => call(path, { signal });
 export const send = (method, path, body) => call(path, {
   method,
   headers: { 'content-type': 'application/json', 'clew-request': '1' },
-  body: body === undefined ? undefined : JSON.stringify(body),
+  body: body === undefined ? undefined : jsonOf(body),
 });
 
 export const post = (path, body = {}) => send('POST', path, body);

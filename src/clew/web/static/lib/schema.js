@@ -3,7 +3,7 @@
 // `fieldOf(schema)` says which control a schema gets; `read` turns what was typed into a value or an error text.
 // The page's check is a courtesy: the server and the run's owner check again.
 
-import { parsed } from './values.js';
+import { Exact, jsonOf, parsed, pretty } from './values.js';
 
 const KINDS = {
   __proto__: null, // a schema comes from a store: `constructor` is no kind
@@ -127,12 +127,12 @@ function number(field, text) {
   }
   const value = Number(text);
   if (field.kind === 'int' && !Number.isInteger(value)) return bad(`a whole number is expected: ${Math.round(value)}`);
-  if (field.kind === 'int' && !Number.isSafeInteger(value)) return bad('too large for this form; use "as JSON" on the command line');
   const s = field.schema ?? {};
   if (s.minimum != null && value < s.minimum) return bad(`at least ${s.minimum}`);
   if (s.maximum != null && value > s.maximum) return bad(`at most ${s.maximum}`);
   if (s.exclusiveMinimum != null && value <= s.exclusiveMinimum) return bad(`more than ${s.exclusiveMinimum}`);
   if (s.exclusiveMaximum != null && value >= s.exclusiveMaximum) return bad(`less than ${s.exclusiveMaximum}`);
+  if (field.kind === 'int' && !Number.isSafeInteger(value) && /^[+-]?\d+$/.test(text)) return { value: new Exact(text.replace(/^\+/, '').replace(/^(-?)0+(?=\d)/, '$1')) };
   return { value: field.kind === 'decimal' ? text : value }; // a decimal keeps its digits
 }
 
@@ -169,7 +169,7 @@ function date(field, text) {
 /** The text that a field shows for a value. A control for moments shows no time zone, so they are shown in the browser's. */
 export function shown(field, value) {
   if (value === undefined || value === null) return '';
-  if (field.kind === 'json') return JSON.stringify(value, null, 2);
+  if (field.kind === 'json') return pretty(jsonOf(value));
   if (field.kind !== 'date') return String(value);
   let text = String(value);
   if (field.input !== 'date' && ZONE.test(text)) text = field.input === 'time' ? text.replace(ZONE, '') : local(new Date(text));
@@ -199,9 +199,9 @@ export function initial(field) {
 /** Which choice of a union a value belongs to. */
 export function choiceOf(field, value) {
   const fits = (choice) => ({
-    bool: typeof value === 'boolean', int: Number.isInteger(value), number: typeof value === 'number', text: typeof value === 'string',
-    date: typeof value === 'string', decimal: typeof value === 'string' || typeof value === 'number', list: Array.isArray(value), null: value === null,
-    object: value !== null && typeof value === 'object' && !Array.isArray(value), enum: (choice.options ?? []).includes(value),
+    bool: typeof value === 'boolean', int: Number.isInteger(value) || (value instanceof Exact && /^-?\d+$/.test(value.text)), number: typeof value === 'number' || value instanceof Exact, text: typeof value === 'string',
+    date: typeof value === 'string', decimal: typeof value === 'string' || typeof value === 'number' || value instanceof Exact, list: Array.isArray(value), null: value === null,
+    object: value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Exact), enum: (choice.options ?? []).includes(value),
   })[choice.kind] ?? false;
   const found = field.choices.findIndex(fits);
   return found < 0 ? 0 : found;

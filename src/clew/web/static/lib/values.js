@@ -18,6 +18,7 @@ function form(value) {
     case 'enum': return { text: `${value.class}.${value.text}` };
     case 'bytes': return { text: `bytes, ${value.size ?? more} of them` };
     case 'str': return { text: `${JSON.stringify(shown)}… ${more} characters` };
+    case 'large': return { text: 'a large value, which is not shown here' };
     default: return { text: String(value.text ?? (typeof shown === 'string' ? shown : '') ?? kind) };
   }
 }
@@ -69,9 +70,49 @@ export function valueLines(value, width = 72) {
   return lines;
 }
 
-/** JSON that somebody typed: {value} or {error}. */
+/** A number as it was written, if a number of the browser would change it. */
+export class Exact {
+  constructor(text) { this.text = text; }
+
+  toString() { return this.text; }
+}
+
+const MARK = '\0exact';
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+const marked = (token) => (token[0] === '"' || String(Number(token)) === token ? token : `{${JSON.stringify(MARK)}:"${token}"}`);
+
+/** JSON that somebody typed: {value} or {error}. Numbers keep all their digits (`Exact`). */
 export function parsed(text) {
-  try { return { value: JSON.parse(text) }; } catch (problem) { return { error: `JSON is expected: ${problem.message}` }; }
+  try {
+    JSON.parse(text);
+    return { value: JSON.parse(text.replace(TOKENS, marked), (_, item) => (item !== null && typeof item === 'object' && MARK in item ? new Exact(item[MARK]) : item)) };
+  } catch (problem) { return { error: `JSON is expected: ${problem.message}` }; }
+}
+
+/** A value as JSON text, with the digits of `Exact`. */
+export function jsonOf(value) {
+  if (value instanceof Exact) return value.text;
+  if (Array.isArray(value)) return `[${value.map((item) => jsonOf(item ?? null)).join(',')}]`;
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  return `{${Object.entries(value).filter(([, item]) => item !== undefined).map(([key, item]) => `${JSON.stringify(key)}:${jsonOf(item)}`).join(',')}}`;
+}
+
+/** JSON text without spaces around its parts. */
+export const compact = (text) => text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1');
+
+/** JSON text on several lines. */
+export function pretty(text) {
+  let depth = 0;
+  const line = (by) => `\n${' '.repeat(2 * (depth += by))}`;
+  return compact(text).replace(/"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}[\],:]/g, (token) => {
+    switch (token) {
+      case '{': case '[': return token + line(1);
+      case '}': case ']': return line(-1) + token;
+      case ',': return token + line(0);
+      case ':': return ': ';
+      default: return token;
+    }
+  });
 }
 
 /** Whether any part of a value was cut. */
@@ -102,7 +143,7 @@ export function plainJson(value) {
     case 'tuple': case 'set': case 'frozenset': return value.items.map(plainJson);
     case 'object': return plainJson(value.fields);
     case 'map': return value.items.map(([key, item]) => [plainJson(key), plainJson(item)]);
-    case 'number': return Number.isNaN(Number(value.text)) ? value.text : Number(value.text);
+    case 'number': return Number.isFinite(Number(value.text)) ? new Exact(value.text) : value.text;
     case 'cut': return plainJson(value.shown);
     default: return value.text ?? value.base64 ?? null;
   }

@@ -66,7 +66,7 @@ function SetDialog({ graph, target, name, close }) {
   const [bad, setBad] = useState();
   const read = () => setBad(parsed(box.current.value).error);
   return html`<${VerbDialog} title="Set a source" action="Set" ready=${!bad} close=${close} command=${graph.commands.set} says="What uses it may be outdated from then on. Nothing is computed before the next pull."
-    act=${() => post(at('values', target, 'set'), { node, value: JSON.parse(box.current.value) })}>
+    act=${() => post(at('values', target, 'set'), { node, value: parsed(box.current.value).value })}>
     <div class="field"><label for="set-node">source</label><select id="set-node" onChange=${(e) => setNode(e.target.value)}>${graph.nodes.filter((n) => n.is_source).slice(0, 200).map((n) => html`<option key=${n.name} selected=${n.name === node}>${n.name}</option>`)}</select></div>
     <div class="field"><label for="set-value">value as JSON</label><textarea id="set-value" class="code" rows="4" spellcheck=${false} ref=${box} aria-invalid=${bad ? 'true' : undefined} onInput=${read} defaultValue="null"/>${bad && html`<p class="err">${bad}</p>`}</div><//>`;
 }

@@ -3,7 +3,7 @@
 
 import { html, cx, useId, useRef, useState } from '../lib/html.js';
 import { choiceName, choiceOf, fieldOf, hint, initial, read, shown } from '../lib/schema.js';
-import { parsed } from '../lib/values.js';
+import { jsonOf, parsed, pretty } from '../lib/values.js';
 
 // A field registers a function that reads it: (errors) => value | undefined (left out).
 function Field({ field, name, path, start, register, errors, root }) {
@@ -128,7 +128,7 @@ export function useForm(schema, start) {
     return { value: value === undefined ? null : value };
   };
   const toggle = () => {
-    if (json === null) { setJson(JSON.stringify(reader.current({}) ?? begin.current ?? null, null, 2)); return; }
+    if (json === null) { setJson(pretty(jsonOf(reader.current({}) ?? begin.current ?? null))); return; }
     const { value, error } = parsed(area.current.value);
     if (error) { setErrors({ '': error }); return; }
     begin.current = value;

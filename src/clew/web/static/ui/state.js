@@ -2,8 +2,8 @@
 import { html, useMemo, useState, useTimer } from '../lib/html.js';
 import { at, useData } from '../lib/api.js';
 import { changeLines } from '../lib/diff.js';
-import { short } from '../lib/format.js';
-import { oneLine, plainJson } from '../lib/values.js';
+import { bytes, short } from '../lib/format.js';
+import { oneLine, pretty } from '../lib/values.js';
 import { Copy, Lines, Pane, Problem, Segments, Skeleton } from './parts.js';
 import { StateValue } from './value.js';
 
@@ -14,6 +14,9 @@ function Changed({ change }) {
   const lines = useMemo(() => { const all = changeLines(change); return all.length ? all : [{ sign: ' ', text: 'written again, with the same value', quiet: true }]; }, [change]);
   return html`<section class="value changed" data-clew-value=${change.name}><header><b>${change.name}</b><span class="dim">v${change.version}</span><span class="by">${change.by?.length ? `by ${writers(change.by)}` : 'given'}</span></header><${Lines} lines=${lines}/></section>`;
 }
+
+/** Values as the JSON text that commands print and accept; without large ones. */
+const exactly = (values) => pretty(`{${values.filter((v) => v.exact != null).map((v) => `${JSON.stringify(v.name)}:${v.exact}`).join(',')}}`);
 
 const origin = (value) => (value.writer ? `by ${value.writer} in step ${value.step}` : value.set ? 'set from outside' : 'given');
 
@@ -38,7 +41,7 @@ export function StatePane({ run, k, step, error, reload, view, onView }) {
         ${changed.map((change) => html`<${Changed} key=${change.name} change=${change}/>`)}
         ${state.data?.k === k || rest.length ? rest.map((value) => html`<${Unchanged} key=${value.name} run=${run.id} k=${k} value=${value}/>`) : null}`}
       ${view === 'all' && html`<${Pane} data=${state} empty=${(data) => !data.values.length && 'The state has no values.'}>${(data) => data.values.map((value) => html`<section key=${value.name} class=${`value ${names.has(value.name) ? 'changed' : ''}`}><header><b>${value.name}</b><span class="dim">v${value.version}</span><span class="by">${origin(value)}</span></header><${StateValue} key=${data.k} run=${run.id} k=${k} entry=${value}/></section>`)}<//>`}
-      ${view === 'json' && html`<${Pane} data=${state}>${(data) => { const text = JSON.stringify(Object.fromEntries(data.values.map((v) => [v.name, plainJson(v.value)])), null, 2); return html`<section class="value"><header><span class="dim">values above 4 kB are cut</span><span class="by"><${Copy} text=${text} what="copy the JSON"/></span></header><pre>${text}</pre></section>`; }}<//>`}
+      ${view === 'json' && html`<${Pane} data=${state}>${(data) => { const text = exactly(data.values); const without = data.values.filter((v) => v.exact == null).map((v) => `${v.name} (${bytes(v.size)})`); return html`<section class="value"><header><span class="dim">${without.length ? `without what is too large: ${without.join(', ')}` : 'as commands print and accept it'}</span><span class="by"><${Copy} text=${text} what="copy the JSON"/></span></header><pre>${text}</pre></section>`; }}<//>`}
     </div>`;
 }
 

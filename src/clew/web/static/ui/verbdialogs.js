@@ -2,9 +2,9 @@
 
 import { html, useRef, useState } from '../lib/html.js';
 import { at, post, send, useData } from '../lib/api.js';
-import { quote } from '../lib/format.js';
+import { bytes, quote } from '../lib/format.js';
 import { go, pathTo } from '../lib/router.js';
-import { oneLine, parsed, plainJson } from '../lib/values.js';
+import { compact, jsonOf, oneLine, parsed, pretty } from '../lib/values.js';
 import { ask, Frame, VerbDialog } from './dialog.js';
 import { Command, download, Lines } from './parts.js';
 import { toast } from './shell.js';
@@ -30,13 +30,12 @@ function ForkDialog({ run, k, rerun, close }) {
   const shown = (state.data?.values ?? []).filter((v) => !rerun || v.writer == null);
   const read = (value) => {
     const text = boxes.current.get(value.name)?.value ?? '';
-    const before = JSON.stringify(plainJson(value.value));
     const { value: typed, error } = parsed(text);
     setBad((all) => ({ ...all, [value.name]: error }));
-    if (!error) setChanged((all) => { const { [value.name]: _, ...rest } = all; return JSON.stringify(typed) === before ? rest : { ...rest, [value.name]: typed }; });
+    if (!error) setChanged((all) => { const { [value.name]: _, ...rest } = all; return compact(text) === value.exact ? rest : { ...rest, [value.name]: typed }; });
   };
   const names = Object.keys(changed);
-  const values = names.map((n) => ` ${quote(`${n}=${JSON.stringify(changed[n])}`)}`).join('');
+  const values = names.map((n) => ` ${quote(`${n}=${jsonOf(changed[n])}`)}`).join('');
   const [fresh] = useState(() => `${run.id}-${Math.random().toString(36).slice(2, 6)}`);
   const command = commandOf(run, rerun ? 'rerun' : 'fork', k) + values;
   const act = () => post(at('runs', run.id, rerun ? 'rerun' : 'fork'), { ...(rerun ? {} : { step: k }), values: changed, run_id: name.current.value.trim() || null });
@@ -46,9 +45,9 @@ function ForkDialog({ run, k, rerun, close }) {
     <div class="field"><label for="fork-id">new run id</label><input id="fork-id" ref=${name} autocomplete="off" spellcheck=${false} defaultValue=${fresh}/></div>
     <p class="same">Values${names.length ? `, ${names.length} changed` : ': change one to go on differently'}</p>
     <div class="edits">${shown.map((value) => html`<details key=${value.name} open=${value.name in changed}><summary><code>${value.name} <span class="dim">${oneLine(value.value)}</span></code>${value.name in changed && html`<span class="badge bg-thread t-thread">changed</span>`}</summary>
-      ${value.cut ? html`<p class="note">too large to edit here (${value.size} bytes)</p>` : html`<textarea class="code" rows="3" aria-label=${`${value.name} as JSON`} spellcheck=${false} aria-invalid=${bad[value.name] ? 'true' : undefined} ref=${(node) => node && boxes.current.set(value.name, node)} onInput=${() => read(value)} defaultValue=${JSON.stringify(plainJson(value.value), null, 1)}/>`}
+      ${value.exact == null ? html`<p class="note">too large to edit here${value.size == null ? '' : ` (${bytes(value.size)})`}; give it to the command with --values FILE</p>` : html`<textarea class="code" rows="3" aria-label=${`${value.name} as JSON`} spellcheck=${false} aria-invalid=${bad[value.name] ? 'true' : undefined} ref=${(node) => node && boxes.current.set(value.name, node)} onInput=${() => read(value)} defaultValue=${pretty(value.exact)}/>`}
       ${bad[value.name] && html`<p class="err">${bad[value.name]}</p>`}
-      ${value.name in changed && html`<${Lines} lines=${[{ sign: '-', tone: '-', text: JSON.stringify(plainJson(value.value)) }, { sign: '+', tone: '+', text: JSON.stringify(changed[value.name]) }]}/>`}</details>`)}</div><//>`;
+      ${value.name in changed && html`<${Lines} lines=${[{ sign: '-', tone: '-', text: value.exact }, { sign: '+', tone: '+', text: jsonOf(changed[value.name]) }]}/>`}</details>`)}</div><//>`;
 }
 
 const ReplayResult = ({ result, run, close }) => html`<${Frame} title=${result.ok ? 'The replay did the same' : 'The replay differs'} close=${close} wide>
