@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from clew import SQLiteStore
+from clew.explore.checking.narrative import counterexamples
+from examples.checks import double_charge
 from tests.browser import flows
 from tests.browser.conftest import Open, Process, Served
 from tests.browser.filled import BAD_INVOICE, engine_of, fill_values_and_check
@@ -61,8 +62,11 @@ def test_a_check_is_run_again_saved_and_reported(served: Served, open_page: Open
     page.get_by_role("button", name="Report…").click()
     dialog.get_by_text("--report report.html").wait_for()
     page.get_by_role("button", name="close").click()
-    document = json.loads(saved(page, page.get_by_role("button", name="Save counterexample").click, tmp_path))
-    assert "charged once" in json.dumps(document)
+    saved(page, page.get_by_role("button", name="Save counterexample").click, tmp_path)
+    (example,) = counterexamples(tmp_path / "saved")  # as `clew check --replay` reads it
+    again = double_charge.check.replay(example["choices"])
+    assert example["invariant"] == "charged once"
+    assert "charged once" in dict(again.violated)
     page.get_by_role("button", name="On the path").click()
     page.get_by_text("charged once is violated here.").wait_for()
 

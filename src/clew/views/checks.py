@@ -89,6 +89,8 @@ class _Document(TypedDict):
 
 
 def check_document(name: str, result: CheckResult) -> Json:
+    from clew.explore.checking.narrative import FORMAT
+
     explored, options = result.explored, result.check._options
 
     def kind(state: str) -> str:
@@ -100,6 +102,7 @@ def check_document(name: str, result: CheckResult) -> Json:
         "id": name,
         "name": name,
         "kind": "check",
+        "clew_check": FORMAT,
         "command": shlex.join(["clew", "check", name]),
         "graph": result.check.graph.name or "",
         "ends": result.ends,

@@ -96,7 +96,8 @@ function Loaded({ check, query }) {
   const again = check.command;
   const isRun = check.kind === 'check';
   const show = (title, command) => ask(({ close }) => html`<${Frame} title=${title} close=${close}><p class="says">This executes your code, so the page does not do it. In a terminal:</p><${Command} text=${command}/><//>`);
-  const save = () => saveText(JSON.stringify(violation ?? check, null, 2), `${check.name.replace(/[^\w.-]+/g, '-')}.json`, 'application/json');
+  const counterexample = () => ({ clew_check: check.clew_check, counterexamples: [{ invariant: violation.guarantee, message: violation.message, choices: choices.map((entry) => entry.choice) }] });
+  const save = () => saveText(JSON.stringify(!violation ? check : isRun ? counterexample() : violation, null, 2), `${check.name.replace(/[^\w.-]+/g, '-')}.json`, 'application/json');
   // A path entry's choice leads away from its state; the drawn path is the states, closed by the violating one.
   return html`<header class="head"><div class="row"><span class="crumb"><a href="/checks">Checks</a> /</span><h1>${check.name}</h1><${Pill} status=${check.violations.length ? 'failed' : 'completed'} word=${check.violations.length ? plural(check.violations.length, 'violation') : 'all held'}/>
       <div class="verbs">${again && html`<button type="button" class="primary" data-verb="again" onClick=${() => show('Run it again', again)}>Run again</button>`}<button type="button" data-verb="save" onClick=${save}>Save ${violation ? 'counterexample' : 'document'}</button>${again && html`<button type="button" data-verb="report" onClick=${() => show('A report as a page', `${again} --report report.html`)}>Report…</button>`}</div></div>
