@@ -213,6 +213,21 @@ Engine(Graph([each, work]), store=SQLiteStore(sys.argv[1])).run({"parts": 3}, ru
 """
 
 
+def test_items_begin_with_the_first_step_of_a_fork_or_of_a_later_turn(
+    client: TestClient, store: SQLiteStore
+) -> None:
+    engine = engine_of(store, flows.walk, "walk")
+    for upto in (3, 6):
+        turn = engine.run({"at": 0, "upto": upto}, thread="talk")
+    for run, begin in (("walk-77-short", 10), (turn.run_id, 3), ("walk-77", 0)):
+        first = get(client, f"runs/{run}")["first"]
+        assert begin <= first
+        for given in ({}, {"from": 0}, {"from": -1}, {"from": 1, "to": 200}):
+            found = get(client, f"runs/{run}/items", **given)
+            assert found["from"] == first + 1
+            assert found["columns"]["step"][0] == first + 1
+
+
 def test_a_run_whose_process_ended_executes_nothing(client: TestClient, place: Path) -> None:
     subprocess.run([sys.executable, "-c", LOST, str(place)], check=True, timeout=120)
     (row,) = get(client, "runs", q="is:lost")["runs"]

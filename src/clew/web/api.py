@@ -32,6 +32,7 @@ from clew.views.run.journal import MOST as MOST_ENTRIES
 from clew.views.run.journal import journal_json
 from clew.views.run.pictures import graph_json
 from clew.views.run.states import RunStates
+from clew.views.run.stored_steps import first_of
 from clew.views.run.timeline import window
 from clew.views.run.why import DEEPEST, why_json
 from clew.views.run_list import MOST, PAGE, run_list_json
@@ -208,11 +209,12 @@ class Api:
         if show:
             limit = query.number("limit", 50, least=1, most=MOST_FOUND)
             return self.index.items(run_id, show, query.text("node"), limit)
-        first = query.number("from", 1)
-        step = query.given("step")
-        if step is not None:
-            first = query.number("step", 1)
-        return window(self.runs.open(run_id), first, first if step else query.number("to", first + 199))
+        run = self.runs.open(run_id)
+        if query.given("step") is not None:
+            step = query.number("step", 1)
+            return window(run, step, step)
+        first = max(query.number("from", 1), first_of(run) + 1)
+        return window(run, first, query.number("to", first + 199))
 
     def changes(self, query: Parameters, body: Any, run_id: str) -> Any:
         """Return what each step of a range changed."""

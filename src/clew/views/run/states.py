@@ -21,11 +21,10 @@ from clew.errors import UnknownRunError, UnknownValueError
 from clew.runtime.log.entries.large_values import Kept, fetched
 from clew.runtime.log.entries.records import LABEL, STEP
 from clew.runtime.log.reader import RunReader, StoredRun
-from clew.runtime.log.snapshots import step_of_start
 from clew.runtime.log.state_cursor import StateCursor
 from clew.state import GraphState, position_of
 from clew.stores.protocol import LAST
-from clew.views.run.stored_steps import record_of, steps_ahead, steps_of
+from clew.views.run.stored_steps import first_of, record_of, steps_ahead, steps_of
 from clew.views.run.timeline import targets_of
 from clew.views.shown import exact, shown, size_of
 from clew.views.value_diffs import change, grown
@@ -124,9 +123,7 @@ class RunStates:
     def range(self, run: StoredRun) -> tuple[int, int]:
         """Return the numbers of the first and the last state of a run."""
         newest = self._store.last(run.row.run_id, STEP.name, "", LAST)
-        first = run.row.parent_step
-        if first is None:
-            first = step_of_start(run.row.start)
+        first = first_of(run)
         return first, first if newest is None else newest.n
 
     # -- changes -----------------------------------------------------------------------------------------
@@ -290,7 +287,7 @@ class RunStates:
                 if state.versions.get(name) == version:
                     wanted.setdefault(record.step, []).append(name)
         found: dict[str, tuple[str, int]] = {}
-        begin = run.row.parent_step or 0
+        begin = first_of(run)
         for number, names in sorted(wanted.items()):
             step = next(steps_of(run, number, number), None) if number > begin else None
             for name in names:

@@ -14,6 +14,7 @@ from clew.runtime.log.checks.integrity import missing
 from clew.runtime.log.entries.codec import EntryDecoder
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.run_log import RunLog
+from clew.runtime.log.snapshots import step_of_start
 from clew.stores import LogEntry, Store
 
 _SOME = 2_000  # steps that are read at a time
@@ -22,6 +23,12 @@ _SOME = 2_000  # steps that are read at a time
 def counts_of(store: Store, run_id: str) -> Mapping[tuple[str, str], int]:
     """Return how many entries of each kind and path a run has, without its own steps and without reading bodies."""
     return store.log_end(run_id, (), most=1, counts=True).counts
+
+
+def first_of(run: StoredRun) -> int:
+    """Return the number of the state that a run began with."""
+    first = run.row.parent_step
+    return step_of_start(run.row.start) if first is None else first
 
 
 def record_of(run: StoredRun, entry: LogEntry) -> Any:

@@ -24,7 +24,7 @@ from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.run_log import RunLog
 from clew.stores import RunRow
 from clew.stores.protocol import LAST
-from clew.views.run.stored_steps import counts_of, planned_steps, record_of, steps_of
+from clew.views.run.stored_steps import counts_of, first_of, planned_steps, record_of, steps_of
 
 Json = dict[str, Any]
 
@@ -99,13 +99,14 @@ def targets_of(outcome: Outcome) -> list[str]:
 
 
 def window(run: StoredRun, first: int, last: int) -> Json:
-    """Return the items of steps `first` to `last`."""
+    """Return the items of steps `first` to `last`, or from the first step that the run has."""
     run_id = run.row.run_id
     newest = run.store.last(run_id, STEP.name, "", LAST)
-    begin = run.row.parent_step or 0
+    begin = first_of(run)
     end = begin if newest is None else newest.n
     if first > end + 1:
         raise UnknownRunError(f"run {run_id!r} has no step {first}; it has steps {begin} to {end}")
+    first = max(first, begin + 1)
     last = min(last, first + MOST_STEPS - 1)
     counts = counts_of(run.store, run_id)
     columns = Columns(run.row.created, calls_of(counts))
