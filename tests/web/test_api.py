@@ -213,6 +213,16 @@ Engine(Graph([each, work]), store=SQLiteStore(sys.argv[1])).run({"parts": 3}, ru
 """
 
 
+def test_a_failed_run_that_was_put_into_a_queue_executes_nothing(client: TestClient) -> None:
+    before = get(client, "runs/invoice-2207/items")
+    assert [(item["path"], item["state"]) for item in before["open"]] == [("sum_up#0", "failed")]
+    post(client, "runs/invoice-2207/resume", {})
+    assert get(client, "runs/invoice-2207")["status"] == "queued"
+    found = get(client, "runs/invoice-2207/items")
+    assert [(item["path"], item["state"]) for item in found["open"]] == [("sum_up#0", "next")]
+    assert len(found["attempts"]["sum_up#0"]) == 2
+
+
 def test_items_begin_with_the_first_step_of_a_fork_or_of_a_later_turn(
     client: TestClient, store: SQLiteStore
 ) -> None:

@@ -7,6 +7,7 @@ that does not say it, these are the items that would run next, marked as guessed
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -211,12 +212,17 @@ def _unrecorded(run: StoredRun, log: RunLog, numbers: Mapping[str, int]) -> Iter
     executing = {path: at for path, at in _executing(run).items() if path not in done}
     for path, at in executing.items():
         yield path, "running", {"start": at and round(at - row.created, 6)}
+    owner = run.store.owner(row.run_id) if row.status == "running" else None
+    is_executed = owner is not None and owner.holds  # a lost run executes nothing
     if row.status in ("running", "queued", "sleeping"):
+        now = time.time()
         for path, (due, _) in log.due.items():
-            yield path, "retrying", {"due": due - row.created}
+            if due > now:
+                yield path, "retrying", {"due": due - row.created}
+            elif executing or not is_executed:
+                yield path, "next", {}
     if not executing and row.status in ("running", "queued", "paused", "cancelled", "failed"):
-        owner = run.store.owner(row.run_id) if row.status == "running" else None
-        state = "running" if owner is not None and owner.holds else "next"  # a lost run executes nothing
+        state = "running" if is_executed else "next"
         for path in [path for path in numbers if path not in log.finished][:MOST_ITEMS]:
             yield path, state, {"guessed": True}
 

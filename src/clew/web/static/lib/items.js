@@ -22,7 +22,7 @@ export function itemsOf(window, kinds = new Map()) {
   // An unfinished item whose start was not stored began when the last step was committed, or later.
   const committed = out.reduce((latest, item) => Math.max(latest, item.end ?? 0), 0);
   for (const item of open) {
-    if (item.state === 'next' && item.start == null) continue;
+    if (item.state === 'next' && item.start == null && !attempts[item.path]) continue;
     const ends = item.state === 'done' || item.state === 'failed';
     const own = attempts[item.path];
     const start = item.start ?? own?.find((a) => a.start != null)?.start ?? (ends ? null : committed);
@@ -48,7 +48,7 @@ function finish(item, attempts, waits, kinds) {
     item.begin = Math.min(first.start ?? first.end, item.start ?? Infinity);
     item.lastTry = Math.max(...item.tries.map((a) => a.end ?? a.start));
     if (item.start == null) item.start = item.begin;
-    if (item.state === 'failed' && item.open) item.end = item.lastTry;
+    if (item.open && (item.state === 'failed' || item.state === 'next')) item.end = item.lastTry;
   }
   item.begin ??= item.start;
   // An item that waited starts over afterwards; while it waits, all of its bar is that wait.
