@@ -85,6 +85,22 @@ class TestOpening:
             SQLiteStore(path)
         assert path.read_bytes() == before
 
+    def test_a_view_in_place_of_a_table_is_refused(self, path: Path) -> None:
+        SQLiteStore(path).close()
+        db = sqlite3.connect(path)
+        db.execute("CREATE VIEW own AS SELECT run_id FROM runs")  # a view of the user is not in the way
+        db.commit()
+        SQLiteStore(path).close()
+        db.execute("DROP TABLE threads")
+        db.execute(
+            "CREATE VIEW threads AS WITH RECURSIVE t(name, head) AS "
+            "(SELECT 'a', 'b' UNION ALL SELECT name || 'x', head FROM t LIMIT 100000000) SELECT * FROM t"
+        )
+        db.commit()
+        db.close()
+        with pytest.raises(StoreCorruptError):
+            SQLiteStore(path)
+
     def test_a_file_that_is_no_database_is_refused_and_left_alone(self, path: Path) -> None:
         path.write_text("Dear diary, " * 1000)
         with pytest.raises(StoreCorruptError, match="not a database"):

@@ -15,6 +15,7 @@ A file of another program, of a newer version of this library, or of a format be
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -92,6 +93,8 @@ MIGRATIONS: tuple[str, ...] = (
     """,
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""
+
+TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", " ".join(MIGRATIONS))) | {"kv_tables", "kv_rows", "results"}
 
 
 def _newest() -> int:
@@ -202,12 +205,15 @@ def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
     # Tables first: another process may create them, and mark the file, between these lines.
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    tables = db.execute("SELECT type, lower(name) FROM sqlite_master").fetchall()
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if application != APPLICATION_ID and (tables or application):
         raise StoreError(f"{path} is a SQLite file of another program; give Clew a separate file")
     check_version(version, OLDEST, _newest(), str(path))
+    views = TABLES.intersection(name for kind, name in tables if kind == "view")
+    if views:  # its query is code of the file, and could keep every reader busy
+        raise StoreCorruptError(f"{path} has a view instead of the table {min(views)!r}; do not trust this file")
     return version
 
 
