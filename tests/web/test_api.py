@@ -213,6 +213,12 @@ Engine(Graph([each, work]), store=SQLiteStore(sys.argv[1])).run({"parts": 3}, ru
 """
 
 
+def test_items_that_a_run_does_not_have_are_not_explained(client: TestClient) -> None:
+    for item in ("scan#0", "scan#0[900]", "scan#7"):
+        assert get(client, "runs/audit-0931/why", 404, item=item)["error"]["type"] == "UnknownRunError"
+    assert get(client, "runs/audit-0931/why", item="scan#0[3]")["items"]["scan#0[3]"]["state"] == "done"
+
+
 def test_a_failed_run_that_was_put_into_a_queue_executes_nothing(client: TestClient) -> None:
     before = get(client, "runs/invoice-2207/items")
     assert [(item["path"], item["state"]) for item in before["open"]] == [("sum_up#0", "failed")]

@@ -21,7 +21,7 @@ from clew.runtime.log.run_log import lineage_of
 from clew.state import position_of
 from clew.views.run.inside import inner_chains, is_mapped
 from clew.views.run.states import RunStates
-from clew.views.run.stored_steps import steps_ahead, steps_of
+from clew.views.run.stored_steps import planned_steps, steps_ahead, steps_of
 from clew.views.run.timeline import open_items
 
 Json = dict[str, Any]
@@ -59,7 +59,16 @@ def why_json(
     if not item:
         return _by_no_node(lineage, value)
     found = _explained(explainer, unfinished, item, depth)
+    if found[item]["state"] == "next" and not _is_planned(run, unfinished, item):
+        raise UnknownRunError(f"run {run_id!r} has no item {item!r}; see its items")
     return {"item": encodable(item), "items": found, "thread": _thread(found, item)}
+
+
+def _is_planned(run: StoredRun, unfinished: Iterable[str], item: str) -> bool:
+    """Return whether an item without an outcome is open, contains one that is, or comes next."""
+    if any(path == item or path.startswith(f"{item}/") for path in unfinished):
+        return True
+    return any(item in step.paths for step in planned_steps(run, run.log()))
 
 
 def _inside(runs: RunReader, states: RunStates, run: StoredRun, item: str, depth: int) -> Json:
