@@ -219,6 +219,26 @@ def test_items_that_a_run_does_not_have_are_not_explained(client: TestClient) ->
     assert get(client, "runs/audit-0931/why", item="scan#0[3]")["items"]["scan#0[3]"]["state"] == "done"
 
 
+def test_an_answered_question_that_waits_for_a_worker_is_no_longer_open(client: TestClient) -> None:
+    def is_listed() -> bool:
+        return any(each["run"] == "letter-331" for each in get(client, "questions")["questions"])
+
+    def answer_verb() -> Any:
+        return next(each for each in get(client, "runs/letter-331")["verbs"] if each["verb"] == "answer")
+
+    before = get(client, "")["counts"]["questions"]
+    assert before == len(get(client, "questions")["questions"])
+    assert is_listed()
+    assert answer_verb()["enabled"]
+    post(client, "runs/letter-331/answer", {"answer": True})
+    assert get(client, "")["counts"]["questions"] == before - 1
+    assert not is_listed()
+    assert not answer_verb()["enabled"]
+    (row,) = get(client, "runs", q="letter-331")["runs"]
+    assert (row["status"], row["says"]["kind"]) == ("waiting", "queued")
+    assert get(client, "runs/letter-331/questions/ask_editor%230")["sent"]["answer"] is True
+
+
 def test_a_failed_run_that_was_put_into_a_queue_executes_nothing(client: TestClient) -> None:
     before = get(client, "runs/invoice-2207/items")
     assert [(item["path"], item["state"]) for item in before["open"]] == [("sum_up#0", "failed")]

@@ -8,6 +8,7 @@ happened has its own choices.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clew.display import brief
@@ -21,6 +22,7 @@ from clew.runtime.log.entries.records import ANSWER, QUESTION, names_of
 from clew.runtime.log.reader import RunReader, StoredRun
 from clew.runtime.log.run_log import RunLog
 from clew.stores import RunRow, Store
+from clew.stores.protocol import Message
 from clew.views.commands import run_command
 from clew.views.descriptions import description_of, frame_description
 from clew.views.run.stored_steps import record_of
@@ -30,6 +32,7 @@ Json = dict[str, Any]
 
 _SHOWN = 64_000  # bytes of a question
 _TITLE = 300
+_COUNTED = 50  # waiting runs whose questions are counted
 
 
 def open_questions(store: Store, row: RunRow) -> list[Question]:
@@ -42,6 +45,26 @@ def open_questions(store: Store, row: RunRow) -> list[Question]:
         if entry.kind == QUESTION.name and entry.n >= answers[entry.path]:
             newest[entry.path] = decoder.record(entry)
     return sorted(newest.values(), key=lambda each: (each.step, each.path))
+
+
+def unanswered(store: Store, row: RunRow) -> list[Question]:
+    """Return the open questions of a run, without those whose answer waits for the process that takes the run."""
+    asked = open_questions(store, row)
+    sent = _answers(store, store.inbox(row.run_id)) if asked else {}
+    return [each for each in asked if (each.path, each.position) not in sent]
+
+
+def count_unanswered(store: Store, waiting: int) -> int:
+    """Return how many questions are open in the store; of many waiting runs, how many runs."""
+    if not 0 < waiting <= _COUNTED:
+        return waiting
+    found = 0
+    for row in store.page(status="waiting", limit=_COUNTED)[0]:
+        try:
+            found += len(unanswered(store, row))
+        except ClewError:  # the list says that it is damaged
+            found += 1
+    return found
 
 
 def title_of(question: Any) -> str:
@@ -184,21 +207,29 @@ def _json(run: StoredRun, log: RunLog | None, question: Question, address: str) 
 
 def _sent(store: Store, log: RunLog | None, question: Question) -> Json | None:
     """Return the answer that waits in the inbox of a run for the process that takes it."""
-    for message in log.messages if log is not None else ():
-        if message.kind == ANSWER.name:
-            found = unpacked(store, message)
-            if isinstance(found, list | tuple) and [*found[:2]] == [question.path, question.position]:
-                return {"by": encodable(str(found[3])) or None, "answer": shown(found[2], _SHOWN)[0]}
-    return None
+    found = _answers(store, log.messages if log is not None else ()).get((question.path, question.position))
+    if found is None:
+        return None
+    return {"by": encodable(str(found[3])) or None, "answer": shown(found[2], _SHOWN)[0]}
+
+
+def _answers(store: Store, messages: Iterable[Message]) -> dict[tuple[str, int], Sequence[Any]]:
+    """Return the answers among the messages to a run, the first for each question, by its path and position."""
+    answers = dict[tuple[str, int], Sequence[Any]]()
+    for message in messages:
+        found = unpacked(store, message) if message.kind == ANSWER.name else None
+        if isinstance(found, list | tuple):
+            answers.setdefault((found[0], found[1]), found)
+    return answers
 
 
 def questions_json(runs: RunReader, cursor: str | None, limit: int, address: str) -> Json:
-    """Return the open questions of all runs, oldest run first, one page of runs at a time."""
+    """Return the questions of all runs that need an answer, oldest run first, one page of runs at a time."""
     rows, following = runs.store.page(status="waiting", order="oldest", limit=limit, cursor=cursor)
     found: list[Json] = []
     for row in rows:
         try:
-            found += questions_of(runs.open(row.run_id), address)
+            found += [each for each in questions_of(runs.open(row.run_id), address) if each["sent"] is None]
         except ClewError as error:
             found.append({"run": row.run_id, "graph": row.graph, "damage": str(error)})
     found.sort(key=lambda each: each.get("asked") or 0.0)

@@ -19,7 +19,7 @@ from clew.runtime.log.run_rows import opened_row
 from clew.stores import RunRow, Store
 from clew.stores.protocol import LAST, Owner, WorkerRow
 from clew.stores.queue import FINAL, PARKED
-from clew.views.questions import open_questions, title_of
+from clew.views.questions import open_questions, title_of, unanswered
 from clew.views.run.stored_steps import counts_of
 
 Json = dict[str, Any]
@@ -138,7 +138,9 @@ class RowReader:
             line = " ".join(str(failure.error).split())
             return says("error", encodable(line[:400]), path=failure.path, type=type_name(failure.error))
         if row.status in ("waiting", "sleeping"):
-            asked = open_questions(self.store, row)
+            asked = unanswered(self.store, row)
+            if not asked and open_questions(self.store, row):
+                return says("queued", "answered, waits for a worker")
             if asked:
                 more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
                 return says("question", title_of(asked[0].question) + more, path=asked[0].path)

@@ -21,7 +21,7 @@ from clew.views.checks import check_json, checks_json
 from clew.views.comparison import comparison_json
 from clew.views.dependency_graphs import PREFIX, graphs_json
 from clew.views.dependency_graphs import graph_json as values_json
-from clew.views.questions import question_json, questions_json
+from clew.views.questions import count_unanswered, question_json, questions_json
 from clew.views.queues import WINDOWS, FinishedRuns, queues_json
 from clew.views.run.calls import MOST as MOST_CALLS
 from clew.views.run.calls import calls_json
@@ -172,7 +172,7 @@ class Api:
         by_status = self.store.tally()
         return {
             "runs": sum(by_status.values()),
-            "questions": by_status.get("waiting", 0),
+            "questions": count_unanswered(self.store, by_status.get("waiting", 0)),
             "queues": len(self.store.queues()),
             **self.extras(),
         }

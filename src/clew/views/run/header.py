@@ -110,7 +110,7 @@ class RunHeader:
                 except ClewError as error:
                     found["damage"] = found["damage"] or str(error)
         found["doctor"] = command("doctor", address=self._address)
-        found["verbs"] = self._verbs(row, status, len(found["questions"]))
+        found["verbs"] = self._verbs(row, status, sum(each["sent"] is None for each in found["questions"]))
         return found
 
     def _row(self, run_id: str) -> RunRow:
