@@ -18,6 +18,8 @@ from clew.json_schema import problems
         ("partial-time", "14:00", "x"),
         ("decimal", "64.90", "64,90"),
         ("decimal", "1e999999999", ""),
+        ("duration", "P1DT2H30M", "2 hours"),
+        ("duration", "-PT0.5S", ""),
         ("uuid", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "6f9619ff"),
     ],
 )
@@ -36,6 +38,7 @@ def test_a_format_that_is_not_known_accepts_every_text(format_: object) -> None:
     "schema, good, bad",
     [
         ({"type": "integer"}, 2.0, 2.5),
+        ({"type": "string", "contentEncoding": "base64"}, "aGVsbG8=", "not base64!!"),
         ({"enum": [1, "a"]}, 1.0, True),
         ({"type": ["string", "null"]}, None, 1),
         ({"type": "string", "nullable": True}, None, 1),

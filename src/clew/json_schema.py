@@ -8,6 +8,7 @@ it says about requests alone does not count: write-only properties are not requi
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -36,6 +37,14 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+_DURATION = re.compile(r"[-+]?P(?=.)(\d+([.,]\d+)?[YMWD]){0,4}(T(?=.)(\d+([.,]\d+)?[HMS]){1,3})?", re.ASCII)
+
+
+def _duration(text: str) -> None:
+    if len(text) > 100 or not _DURATION.fullmatch(text):
+        raise ValueError("not a duration of ISO 8601")
+
+
 _MOMENT = (_moment, "a date and time is expected: 2026-11-16T14:00:00")
 _TIME = (time.fromisoformat, "a time is expected: 14:00:00")
 _FORMATS: Mapping[str, tuple[Callable[[str], object], str]] = {
@@ -45,6 +54,7 @@ _FORMATS: Mapping[str, tuple[Callable[[str], object], str]] = {
     "time": _TIME,
     "time-local": _TIME,
     "partial-time": _TIME,
+    "duration": (_duration, "a duration is expected: PT2H30M"),
     "decimal": (Decimal, "a decimal number is expected: 64.90"),
     "uuid": (UUID, "a UUID is expected"),
 }
@@ -182,6 +192,11 @@ def _text(schema: Json, value: str, at: str) -> Iterator[Problem]:
         read(value)
     except (ValueError, ArithmeticError):
         yield at, said
+    if schema.get("contentEncoding") == "base64":
+        try:
+            b64decode(value, validate=True)
+        except ValueError:
+            yield at, "bytes in Base64 are expected"
 
 
 def _number(schema: Json, value: float, at: str) -> Iterator[Problem]:

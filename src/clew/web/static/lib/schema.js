@@ -81,7 +81,7 @@ export function hint(field) {
     s.maximum != null && `at most ${s.maximum}`, s.exclusiveMaximum != null && `less than ${s.exclusiveMaximum}`,
   ].filter(Boolean).join(', ');
   const base = {
-    bool: 'yes or no', int: 'a whole number', number: 'a number', decimal: 'a decimal number', text: '',
+    bool: 'yes or no', int: 'a whole number', number: 'a number', decimal: 'a decimal number', text: s.format === 'duration' ? 'a duration: PT2H30M' : s.contentEncoding === 'base64' ? 'bytes in Base64' : '',
     date: { date: 'a date', time: 'a time' }[field.input] ?? (field.zoned ? `a date and time, in your time zone (${zone(new Date())})` : 'a date and time'),
     json: 'JSON', null: 'nothing', list: '', object: '', enum: '', union: '',
   }[field.kind] ?? '';
