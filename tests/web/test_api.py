@@ -239,6 +239,26 @@ def test_an_answered_question_that_waits_for_a_worker_is_no_longer_open(client: 
     assert get(client, "runs/letter-331/questions/ask_editor%230")["sent"]["answer"] is True
 
 
+@node(output="first")
+def ask_first(topic: str, ctx: Context) -> Any:
+    return ctx.interrupt("First?")
+
+
+@node(output="second")
+def ask_second(topic: str, ctx: Context) -> Any:
+    return ctx.interrupt("Second?")
+
+
+def test_several_questions_are_answered_with_a_file(client: TestClient, store: SQLiteStore) -> None:
+    Engine(Graph([ask_first, ask_second]), store=store, check=False).run({"topic": "x"}, run_id="two")
+    run = get(client, "runs/two")
+    answer = next(each for each in run["verbs"] if each["verb"] == "answer")
+    for command in (answer["command"], *(each["command"] for each in run["questions"])):
+        assert "--answers FILE" in command
+    (one,) = get(client, "runs/letter-331")["questions"]
+    assert "--answer JSON" in one["command"]
+
+
 def test_a_failed_run_that_was_put_into_a_queue_executes_nothing(client: TestClient) -> None:
     before = get(client, "runs/invoice-2207/items")
     assert [(item["path"], item["state"]) for item in before["open"]] == [("sum_up#0", "failed")]
@@ -618,6 +638,15 @@ def test_queues_say_what_nobody_serves(client: TestClient) -> None:
         ("default", 1, False)
     ]
     assert found["unserved"][0]["command"].startswith("clew worker tests.browser.flows:letter")
+
+
+def test_the_command_for_unserved_runs_names_all_their_queues(
+    client: TestClient, store: SQLiteStore
+) -> None:
+    engine_of(store, flows.letter, "letter").submit({"text": "x"}, run_id="low", queue="low")
+    (unserved,) = get(client, "queues")["unserved"]
+    assert unserved["count"] == 2
+    assert "--queue default,low" in unserved["command"]
 
 
 def test_each_queue_has_a_curve_of_the_runs_that_ended(client: TestClient, store: SQLiteStore) -> None:

@@ -201,8 +201,14 @@ def _json(run: StoredRun, log: RunLog | None, question: Question, address: str) 
         "open": True,
         "answered": None,
         "sent": _sent(run.store, log, question),
-        "command": run_command("resume", run_id, "--answer JSON", address=address),
+        "command": answer_command(run_id, 1 if log is None else len(log.asked), address),
     }
+
+
+def answer_command(run_id: str, questions: int, address: str) -> str:
+    """Return the command that answers a run: with a file, if it asks several questions."""
+    option = "--answer JSON" if questions <= 1 else "--answers FILE"
+    return run_command("resume", run_id, option, address=address)
 
 
 def _sent(store: Store, log: RunLog | None, question: Question) -> Json | None:

@@ -115,7 +115,7 @@ def queues_json(store: Store, address: str, ended: Json) -> Json:
                 "target": encodable(each.target),
                 "count": each.count,
                 "runs": each.runs,
-                "command": worker_command(each.target, address=address),
+                "command": worker_command(each.target, queue=",".join(sorted(each.queues)), address=address),
             }
             for each in unserved
         ],

@@ -20,6 +20,7 @@ class Unserved(msgspec.Struct):
     target: str  # MODULE:GRAPH, if it is known
     count: int = 0
     runs: list[str] = []  # some of them
+    queues: list[str] = []  # those that the runs are in
 
 
 def unserved_runs(store: Store) -> list[Unserved]:
@@ -35,6 +36,8 @@ def unserved_runs(store: Store) -> list[Unserved]:
                 if row.structure not in served:
                     group = found.setdefault(row.structure, Unserved(row.graph, row.structure, row.target))
                     group.count += 1
+                    if row.queue and row.queue not in group.queues:
+                        group.queues.append(row.queue)
                     if len(group.runs) < _NAMED:
                         group.runs.append(row.run_id)
             if cursor is None:

@@ -19,7 +19,7 @@ from clew.stores.protocol import LAST
 from clew.views.commands import command, run_command, worker_command
 from clew.views.failures import failures_json
 from clew.views.query_answers import GRAPH, answer_json
-from clew.views.questions import questions_of
+from clew.views.questions import answer_command, questions_of
 from clew.views.run.stored_steps import counts_of, record_of
 from clew.views.run_rows import Json, RowReader, is_over
 
@@ -110,7 +110,7 @@ class RunHeader:
                 except ClewError as error:
                     found["damage"] = found["damage"] or str(error)
         found["doctor"] = command("doctor", address=self._address)
-        found["verbs"] = self._verbs(row, status, sum(each["sent"] is None for each in found["questions"]))
+        found["verbs"] = self._verbs(row, status, found["questions"])
         return found
 
     def _row(self, run_id: str) -> RunRow:
@@ -163,16 +163,18 @@ class RunHeader:
         if row.graph == GRAPH and row.status == "completed":
             found["answer"] = answer_json(self._runs.run_of(row).state().values)
 
-    def _verbs(self, row: RunRow, status: str, questions: int) -> list[Json]:
-        found = []
-        commands = {"answer": ("resume", "--answer JSON"), "fork": ("fork", "--step N")}
+    def _verbs(self, row: RunRow, status: str, questions: list[Json]) -> list[Json]:
+        found, unanswered = [], sum(each["sent"] is None for each in questions)
+        commands = {"fork": ("fork", "--step N")}
         order = ORDER.get(status, _COMPLETED)
         for verb in (*order, *(each for each in VERBS if each not in order)):
-            reason = why_not(verb, status, questions, row.child_of is not None)
+            reason = why_not(verb, status, unanswered, row.child_of is not None)
             if self._read_only and verb != "export":
                 reason = "this server only reads (--read-only)"
             name, *more = commands.get(verb, (verb,))
             line = run_command(name, row.run_id, *more, address=self._address)
+            if verb == "answer":
+                line = answer_command(row.run_id, len(questions), self._address)
             found.append({"verb": verb, "enabled": reason is None, "reason": reason, "command": line})
         return found
 
