@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -95,7 +96,8 @@ def test_changing_a_value_needs_the_code_of_its_graph(client: TestClient, pulled
 
 
 def test_a_check_leaves_its_result_in_the_store(client: TestClient, place: Path) -> None:
-    command = [sys.executable, "-m", "clew", "check", "double_charge:check", "--store", str(place)]
+    command = [sys.executable, "-m", "clew", "check", "double_charge:check", "--max-faults", "1"]
+    command += ["--store", str(place)]
     done = subprocess.run(
         command, cwd=ROOT / "examples/checks", capture_output=True, text=True, timeout=120, check=False
     )
@@ -104,6 +106,7 @@ def test_a_check_leaves_its_result_in_the_store(client: TestClient, place: Path)
     assert (listed["id"], listed["violations"], listed["finished"]) == ("double_charge:check", 1, True)
     found = get(client, "checks/double_charge:check")
     assert len(found["nodes"]) == found["states"]
+    assert found["command"] == shlex.join(["clew", *command[3:]])
     assert found["nodes"][0]["kind"] == "start"
     (violation,) = found["violations"]
     assert violation["path"][0]["state"] == 0

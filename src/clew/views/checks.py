@@ -88,7 +88,8 @@ class _Document(TypedDict):
     violations: list[_Violation]
 
 
-def check_document(name: str, result: CheckResult) -> Json:
+def check_document(name: str, result: CheckResult, *, command: str | None = None) -> Json:
+    """Return the result of a check as JSON. `command` repeats it with its options."""
     from clew.explore.checking.narrative import FORMAT
 
     explored, options = result.explored, result.check._options
@@ -103,7 +104,7 @@ def check_document(name: str, result: CheckResult) -> Json:
         "name": name,
         "kind": "check",
         "clew_check": FORMAT,
-        "command": shlex.join(["clew", "check", name]),
+        "command": command or shlex.join(["clew", "check", name]),
         "graph": result.check.graph.name or "",
         "ends": result.ends,
         "facts": {"faults": ", ".join(sorted(options["faults"])), "max_faults": options["max_faults"]},

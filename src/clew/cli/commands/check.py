@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 from clew.cli.declarations import argument, option
@@ -91,7 +92,17 @@ def check(
     result = made.run()
     for name in report or ():
         result.save(name)
-    keep_result(store, lambda: check_document(target, result))
+    given: list[tuple[str, Any]] = [
+        ("--values", file),
+        *(("--invariant", name) for name in invariants or ()),
+        ("--faults", faults),
+        ("--max-faults", max_faults),
+        ("--max-steps", max_steps),
+        ("--store", store),
+    ]
+    more = [word for name, value in given if value is not None for word in (name, str(value))]
+    command = shlex.join(["clew", "check", target, *(values or ()), *more])
+    keep_result(store, lambda: check_document(target, result, command=command))
     if as_json:
         say_json(result.to_dict())
     else:
