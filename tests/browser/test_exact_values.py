@@ -64,6 +64,9 @@ def test_values_keep_their_digits_and_kinds(served: Served, open_page: Open) -> 
     area.fill(edited)
     command = dialog.locator("[data-clew-copy]").get_attribute("data-clew-copy")
     assert '"y":9007199254740993' in command
+    dialog.get_by_label("new run id").fill("my fork")
+    command = dialog.locator("[data-clew-copy]").get_attribute("data-clew-copy")
+    assert "--run-id 'my fork'" in command
     with page.expect_request("**/fork") as sent:
         dialog.get_by_role("button", name="Fork").click()
     body = json.loads(sent.value.post_data)

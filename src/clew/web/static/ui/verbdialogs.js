@@ -37,12 +37,15 @@ function ForkDialog({ run, k, rerun, close }) {
   const names = Object.keys(changed);
   const values = names.map((n) => ` ${quote(`${n}=${jsonOf(changed[n])}`)}`).join('');
   const [fresh] = useState(() => `${run.id}-${Math.random().toString(36).slice(2, 6)}`);
-  const command = commandOf(run, rerun ? 'rerun' : 'fork', k) + values;
+  const [newId, setNewId] = useState(fresh);
+  const named = newId ? ` --run-id ${quote(newId)}` : '';
+  const [words, ...dashed] = commandOf(run, rerun ? 'rerun' : 'fork', k).split(/(?= -- )/); // a run id that begins with a dash
+  const command = words + named + dashed.join('') + values;
   const act = () => post(at('runs', run.id, rerun ? 'rerun' : 'fork'), { ...(rerun ? {} : { step: k }), values: changed, run_id: name.current.value.trim() || null });
   const next = state.data?.next ?? [];
   return html`<${VerbDialog} title=${rerun ? `Rerun ${run.id}` : `Fork ${run.id} at S(${k})`} action=${rerun ? 'Rerun' : 'Fork'} command=${command} act=${act} close=${close} ready=${!Object.values(bad).some(Boolean)}
     says=${rerun ? 'A new run with the same given values. What has not changed is not computed again.' : `A new run begins with S(${k})${next.length ? `; ${next.join(', ')} ${next.length > 1 ? 'run' : 'runs'} next` : ''}. Nothing before runs again, and this run stays as it is.`}>
-    <div class="field"><label for="fork-id">new run id</label><input id="fork-id" ref=${name} autocomplete="off" spellcheck=${false} defaultValue=${fresh}/></div>
+    <div class="field"><label for="fork-id">new run id</label><input id="fork-id" ref=${name} autocomplete="off" spellcheck=${false} defaultValue=${fresh} onInput=${(e) => setNewId(e.target.value.trim())}/></div>
     <p class="same">Values${names.length ? `, ${names.length} changed` : ': change one to go on differently'}</p>
     <div class="edits">${shown.map((value) => html`<details key=${value.name} open=${value.name in changed}><summary><code>${value.name} <span class="dim">${oneLine(value.value)}</span></code>${value.name in changed && html`<span class="badge bg-thread t-thread">changed</span>`}</summary>
       ${value.exact == null ? html`<p class="note">too large to edit here${value.size == null ? '' : ` (${bytes(value.size)})`}; give it to the command with --values FILE</p>` : html`<textarea class="code" rows="3" aria-label=${`${value.name} as JSON`} spellcheck=${false} aria-invalid=${bad[value.name] ? 'true' : undefined} ref=${(node) => node && boxes.current.set(value.name, node)} onInput=${() => read(value)} defaultValue=${pretty(value.exact)}/>`}
