@@ -71,6 +71,27 @@ def test_a_check_is_run_again_saved_and_reported(served: Served, open_page: Open
     page.get_by_text("charged once is violated here.").wait_for()
 
 
+def test_comparing_says_whether_runs_have_a_common_beginning(served: Served, open_page: Open) -> None:
+    page = open_page(f"{served.url}/compare?a=letter-331&b=letter-332")
+    page.get_by_text("they begin with").wait_for()
+    expect(page.get_by_text("set at the fork")).to_have_count(0)
+    page = open_page(f"{served.url}/compare?a=walk-77&b=walk-77")
+    page.get_by_text("the same run").wait_for()
+    page = open_page(f"{served.url}/compare?a=walk-77&b=walk-77-short")
+    page.get_by_text("set at the fork").wait_for()
+
+
+def test_a_server_that_only_reads_offers_no_change_of_values(served: Served, open_page: Open) -> None:
+    reading = Served(served.path, read_only=True)
+    try:
+        page = open_page(f"{reading.url}/values/events?node=index")
+        for verb in ("pull", "set", "invalidate"):
+            expect(page.locator(f"[data-verb={verb}]")).to_be_disabled()
+        page.close()  # with its stream of events
+    finally:
+        reading.close()
+
+
 def test_an_answer_is_saved_as_csv(served: Served, open_page: Open, tmp_path: Path) -> None:
     page = open_page(f"{served.url}/runs/question-12")
     table = saved(page, page.get_by_role("button", name="Export CSV").click, tmp_path)

@@ -5,6 +5,7 @@ import { at, post, useData, withQuery } from '../lib/api.js';
 import { count, plural } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
 import { select } from '../lib/router.js';
+import { useServer } from '../lib/server.js';
 import { parsed } from '../lib/values.js';
 import { ask, VerbDialog } from '../ui/dialog.js';
 import { GraphView } from '../ui/graph.js';
@@ -22,6 +23,7 @@ export default function Value({ target, query }) {
 function Loaded({ target, graph, query, reload, error }) {
   const nodes = useMemo(() => new Map(graph.nodes.map((n) => [n.name, n])), [graph]);
   const node = graph.node;
+  const readOnly = useServer()?.read_only ? 'this server only reads (--read-only)' : undefined;
   const box = useRef(null);
   const [text, setText] = useState('');
   const matching = graph.nodes.filter((n) => (text.includes('is:outdated') ? n.state === 'outdated' : true) && n.name.toLowerCase().includes(text.replace(/is:\w+/g, '').trim().toLowerCase()));
@@ -44,7 +46,7 @@ function Loaded({ target, graph, query, reload, error }) {
   const roots = node ? rootsOf(node.name, nodes) : [];
   const rev = nodes.get(node?.name)?.revision;
   return html`<header class="head"><div class="row"><span class="crumb"><a href="/values">Values</a> /</span><h1>${target}</h1><${Pill} status=${outdated ? 'outdated' : 'fresh'} word=${outdated ? `${count(outdated)} may be outdated` : 'all up to date'}/>
-      <div class="verbs">${node && !nodes.get(node.name)?.is_source && html`<button type="button" class="primary" data-verb="pull" onClick=${pull}>Pull ${node.name}</button>`}<button type="button" data-verb="set" onClick=${set}>Set a source…</button>${node && html`<button type="button" data-verb="invalidate" onClick=${invalidate}>Invalidate</button>`}</div></div>
+      <div class="verbs">${node && !nodes.get(node.name)?.is_source && html`<button type="button" class="primary" data-verb="pull" disabled=${Boolean(readOnly)} title=${readOnly} onClick=${pull}>Pull ${node.name}</button>`}<button type="button" data-verb="set" disabled=${Boolean(readOnly)} title=${readOnly} onClick=${set}>Set a source…</button>${node && html`<button type="button" data-verb="invalidate" disabled=${Boolean(readOnly)} title=${readOnly} onClick=${invalidate}>Invalidate</button>`}</div></div>
     <div class="facts"><span>revision <b>${graph.revision}</b></span><span><b>${count(graph.nodes.length)}</b> values</span><span><b>${count(fresh)}</b> up to date</span><span><b>${count(sources)}</b> sources</span><span>nothing is computed by looking</span></div></header>
     ${error && html`<p class="stale">${error.message}</p>`}
     <div class="val3"><section class="pane" aria-label="List of values"><div class="filters"><div class="querybox"><${Icon} name="search"/><input ref=${box} data-query type="search" aria-label="Search values" placeholder="name  is:outdated" onInput=${(e) => setText(e.target.value)}/></div></div>
