@@ -213,6 +213,18 @@ Engine(Graph([each, work]), store=SQLiteStore(sys.argv[1])).run({"parts": 3}, ru
 """
 
 
+def test_an_invalid_cursor_of_questions_is_an_invalid_parameter(client: TestClient) -> None:
+    assert get(client, "questions", 400, after="zzz")["error"]["type"] == "InputError"
+
+
+def test_a_status_that_no_run_has_is_not_counted(client: TestClient, store: SQLiteStore) -> None:
+    assert "running" not in get(client, "runs")["counts"]
+    store._db.execute("UPDATE runs SET status = 'running' WHERE run_id = 'walk-77'")  # without an owner
+    counts = get(client, "runs")["counts"]
+    assert counts["lost"] == 1
+    assert "running" not in counts
+
+
 def test_items_that_a_run_does_not_have_are_not_explained(client: TestClient) -> None:
     for item in ("scan#0", "scan#0[900]", "scan#7"):
         assert get(client, "runs/audit-0931/why", 404, item=item)["error"]["type"] == "UnknownRunError"

@@ -42,7 +42,7 @@ def run_list_json(runs: RunReader, text: str, sort: str, cursor: str | None, lim
         raise InputError(f"sort must be one of {', '.join(SORTS)}, with - for descending, got {sort!r}")
     query = parse(text, now)
     if cursor is not None and name == "started":
-        _check(cursor)
+        check_cursor(cursor)
     rows = RowReader(runs.store)
     found = _Matches(runs, rows, query, now, newest=sort != "started")
     if name == "started":
@@ -109,6 +109,8 @@ def status_counts(rows: RowReader) -> dict[str, int]:
         lost = sum(rows.status(row) == "lost" for row in executing)
         if lost:
             found["lost"], found["running"] = lost, found["running"] - lost
+        if not found["running"]:
+            del found["running"]
     found["needs_me"] = sum(found.get(status, 0) for status in NEEDS_ME)
     return found
 
@@ -250,7 +252,8 @@ _TESTS: Mapping[str, Callable[[_Matches, RunRow, Any], bool]] = {
 }
 
 
-def _check(cursor: str) -> None:
+def check_cursor(cursor: str) -> None:
+    """Raise InputError for text that is not a cursor of a store."""
     try:
         decode_cursor(cursor)
     except StoreError:

@@ -35,7 +35,7 @@ from clew.views.run.states import RunStates
 from clew.views.run.stored_steps import first_of
 from clew.views.run.timeline import window
 from clew.views.run.why import DEEPEST, why_json
-from clew.views.run_list import MOST, PAGE, run_list_json
+from clew.views.run_list import MOST, PAGE, check_cursor, run_list_json
 from clew.web.access import HEADERS
 from clew.web.answers import VERSION, answer, encoded
 from clew.web.routes import Routes
@@ -279,9 +279,10 @@ class Api:
 
     def question_list(self, query: Parameters, body: Any) -> Any:
         """Return all open questions."""
-        return questions_json(
-            self.runs, query.given("after"), query.number("limit", 50, least=1, most=200), self.address
-        )
+        cursor = query.given("after")
+        if cursor is not None:
+            check_cursor(cursor)
+        return questions_json(self.runs, cursor, query.number("limit", 50, least=1, most=200), self.address)
 
     def diff(self, query: Parameters, body: Any) -> Any:
         """Compare two runs."""

@@ -133,18 +133,3 @@ export function asTable(value) {
   const common = columns.filter((name) => fields.every((row) => name in row));
   return common.length * 2 >= columns.length ? { columns, rows: fields } : null;
 }
-
-/** A shown value as JSON that a form or a command accepts; objects become their fields, tuples and sets lists. */
-export function plainJson(value) {
-  if (value === null || typeof value !== 'object') return value;
-  if (Array.isArray(value)) return value.map(plainJson);
-  if (!isSpecial(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plainJson(item)]));
-  switch (value.$) {
-    case 'tuple': case 'set': case 'frozenset': return value.items.map(plainJson);
-    case 'object': return plainJson(value.fields);
-    case 'map': return value.items.map(([key, item]) => [plainJson(key), plainJson(item)]);
-    case 'number': return Number.isFinite(Number(value.text)) ? new Exact(value.text) : value.text;
-    case 'cut': return plainJson(value.shown);
-    default: return value.text ?? value.base64 ?? null;
-  }
-}

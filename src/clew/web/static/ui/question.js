@@ -3,7 +3,7 @@ import { html, useState } from '../lib/html.js';
 import { at, post, useData } from '../lib/api.js';
 import { clock, moment } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
-import { oneLine, plainJson } from '../lib/values.js';
+import { oneLine } from '../lib/values.js';
 import { useForm } from './form.js';
 import { Command, Kbd, Pane, Problem } from './parts.js';
 import { report } from './verbdialogs.js';
@@ -34,8 +34,7 @@ function Answered({ question }) {
 }
 
 function AnswerForm({ id, question, onAnswered }) {
-  const start = question.default === null || question.default === undefined ? undefined : plainJson(question.default);
-  const form = useForm(question.schema ?? {}, start);
+  const form = useForm(question.schema ?? {});
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
   const next = question.next ?? [];

@@ -71,7 +71,7 @@ export function Shell({ screen, children }) {
   return html`<a class="off" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus(); }}>Skip to the content</a>
     <header class="top"><a class="brand" href="/runs" aria-label="clew: all runs"><${Logo}/><span>clew</span></a>
       <nav aria-label="Main">${links}</nav><span class="grow"/>
-      <${LiveDot}/><span class="store" title=${server?.store?.url}>${server?.store ? `${server.store.name.split('/').pop()} · ${server.store.kind}` : ''}${server?.read_only ? html` <span class="badge">read only</span>` : null}</span>
+      <${LiveDot}/><span class="store" title=${server?.store?.name}>${server?.store ? `${server.store.name.split('/').pop()} · ${server.store.kind}` : ''}${server?.read_only ? html` <span class="badge">read only</span>` : null}</span>
       <button type="button" class="jump" aria-label="Jump to…" onClick=${() => jump()}><span>Jump to…</span> <${Kbd}>⌘K<//></button>
       <button type="button" class="icon" title="Theme: system, light, dark" aria-label="Theme" onClick=${nextTheme}><${Icon} name="theme"/></button></header>
     <${StaleBar}/>
