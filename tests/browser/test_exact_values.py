@@ -84,7 +84,9 @@ def test_values_keep_their_digits_and_kinds(served: Served, open_page: Open) -> 
 
 
 def test_a_large_value_that_came_is_named_in_changes(served: Served, open_page: Open) -> None:
-    Engine(Graph([collect], name="collect"), store=served.store, check=False).run({"n": 20_000}, run_id="rows")
+    Engine(Graph([collect], name="collect"), store=served.store, check=False).run(
+        {"n": 20_000}, run_id="rows"
+    )
     page = open_page(f"{served.url}/runs/rows?k=1")
     page.locator('[data-clew-value="rows"]').get_by_text("a large value").wait_for()
 

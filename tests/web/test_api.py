@@ -652,9 +652,7 @@ def test_queues_say_what_nobody_serves(client: TestClient) -> None:
     assert found["unserved"][0]["command"].startswith("clew worker tests.browser.flows:letter")
 
 
-def test_the_command_for_unserved_runs_names_all_their_queues(
-    client: TestClient, store: SQLiteStore
-) -> None:
+def test_the_command_for_unserved_runs_names_all_their_queues(client: TestClient, store: SQLiteStore) -> None:
     engine_of(store, flows.letter, "letter").submit({"text": "x"}, run_id="low", queue="low")
     (unserved,) = get(client, "queues")["unserved"]
     assert unserved["count"] == 2

@@ -94,7 +94,11 @@ MIGRATIONS: tuple[str, ...] = (
 )
 """One script for each version of the format, from `OLDEST`. Opening a file migrates it."""
 
-TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", " ".join(MIGRATIONS))) | {"kv_tables", "kv_rows", "results"}
+TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", " ".join(MIGRATIONS))) | {
+    "kv_tables",
+    "kv_rows",
+    "results",
+}
 
 
 def _newest() -> int:
@@ -213,7 +217,9 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
     check_version(version, OLDEST, _newest(), str(path))
     views = TABLES.intersection(name for kind, name in tables if kind == "view")
     if views:  # its query is code of the file, and could keep every reader busy
-        raise StoreCorruptError(f"{path} has a view instead of the table {min(views)!r}; do not trust this file")
+        raise StoreCorruptError(
+            f"{path} has a view instead of the table {min(views)!r}; do not trust this file"
+        )
     return version
 
 
