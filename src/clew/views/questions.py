@@ -219,9 +219,9 @@ def _sent(store: Store, log: RunLog | None, question: Question) -> Json | None:
     return {"by": encodable(str(found[3])) or None, "answer": shown(found[2], _SHOWN)[0]}
 
 
-def _answers(store: Store, messages: Iterable[Message]) -> dict[tuple[str, int], Sequence[Any]]:
+def _answers(store: Store, messages: Iterable[Message]) -> dict[tuple[str, str], Sequence[Any]]:
     """Return the answers among the messages to a run, the first for each question, by its path and position."""
-    answers = dict[tuple[str, int], Sequence[Any]]()
+    answers = dict[tuple[str, str], Sequence[Any]]()
     for message in messages:
         found = unpacked(store, message) if message.kind == ANSWER.name else None
         if isinstance(found, list | tuple):
