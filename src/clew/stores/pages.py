@@ -21,6 +21,7 @@ import msgspec
 from clew.errors import StoreError
 from clew.state.number_checks import is_int
 from clew.stores.protocol import RunRow
+from clew.stores.queue import PARKED
 from clew.stores.sql_rows import read_row
 
 LISTED = (
@@ -71,6 +72,7 @@ def page_statement(
     cursor: str | None = None,
     order: Order = "newest",
     children: bool = False,
+    due: bool = False,
     find: str = "instr",
     same_graph: str = "runs.graph = ?",
     schema: str = "",
@@ -116,6 +118,8 @@ def page_statement(
         )
     if not children:
         add("runs.child_of IS NULL")
+    if due:
+        add(f"EXISTS (SELECT 1 FROM {schema}queue WHERE queue.run = runs.id AND queue.due < ?)", PARKED)
     if text:
         add(
             f"{find}(lower(runs.run_id || ' ' || runs.graph || ' ' || runs.attributes), ?) > 0",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from clew.stores.pages import Order, check_page, decode_cursor, encode_cursor, searched
 from clew.stores.protocol import RunRow
+from clew.stores.queue import PARKED
 
 if TYPE_CHECKING:
     from clew.stores.memory.store import MemoryStore
@@ -28,6 +29,7 @@ def page(
     cursor: str | None = None,
     order: Order = "newest",
     children: bool = False,
+    due: bool = False,
 ) -> tuple[list[RunRow], str | None]:
     check_page(limit, order)
     last, newest = None if cursor is None else decode_cursor(cursor), order == "newest"
@@ -45,7 +47,11 @@ def page(
         )
 
     with store._lock:
-        placed = [((run.row.created, run.number), run.row) for run in store._runs.values()]
+        placed = [
+            ((run.row.created, run.number), run.row)
+            for run in store._runs.values()
+            if not due or (run.entry is not None and run.entry.due < PARKED)
+        ]
         found = sorted(
             (each for each in placed if is_listed(each[1], each[0])), key=lambda each: each[0], reverse=newest
         )
