@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import os
 import sys
 import traceback
@@ -127,15 +128,32 @@ def _parse_call(import_string: str, path: str) -> tuple[str, Arguments | None]:
 
 def _call(import_string: str, function: Any, what: str, arguments: Arguments | None) -> Any:
     positional, named = arguments or ([], {})
+    _check_arguments(import_string, function, positional, named)
     try:
         return function(*positional, **named)
     except ClewError:
         raise
     except Exception as error:
-        needs = arguments is None and isinstance(error, TypeError)
-        hint = f"; if it needs arguments, write {import_string}(...)" if needs else ""
         raise DefinitionError(
-            f"{import_string} raised instead of returning {_article(what)}: {_describe(error)}{hint}"
+            f"{import_string} raised instead of returning {_article(what)}: {_describe(error)}"
+        ) from error
+
+
+def _check_arguments(
+    import_string: str, function: Any, positional: list[Any], named: dict[str, Any]
+) -> None:
+    """Raise DefinitionError if a function does not take these arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function without one: the call fails instead
+        return
+    try:
+        signature.bind(*positional, **named)
+    except TypeError as error:
+        plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+        call = f"{import_string.partition('(')[0]}{inspect.Signature(plain)}"
+        raise DefinitionError(
+            f"{import_string} cannot be called: {error}; give its arguments as literals: {call}"
         ) from error
 
 
@@ -176,7 +194,8 @@ def load_module(name: str) -> ModuleType:
 def _describe(error: BaseException) -> str:
     lines = str(error).splitlines()
     where = ""
-    frames = traceback.extract_tb(error.__traceback__)
+    # a call that fails before it enters the function has no place in the user's code
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
     if not isinstance(error, (SyntaxError, ClewError)) and frames:
         where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
     return f"{type(error).__name__}: {lines[0] if lines else ''}{where}"
