@@ -5,8 +5,9 @@ Rules:
 - An input with the value ``ABSENT`` is not passed; the default inside the subgraph applies.
 - ``transform_input(values) -> inner values`` and ``transform_output(inner state) -> update`` replace passing by name.
   ``transform_output`` receives an instance of the subgraph's schema, or a mapping if the subgraph has none.
-- ``mapped`` inputs are sequences, but not text or bytes. The subgraph runs once for each element (``zip``: equal lengths) or for each
-  combination (``product``: the last name varies fastest). Each output is the list of their outputs.
+- ``mapped`` inputs are sequences, but not text or bytes. The subgraph runs once for each element (``zip``: equal
+  lengths) or for each combination (``product``: the last name varies fastest). Each output is the list of their
+  outputs.
 
 The engine runs the steps inside.
 """

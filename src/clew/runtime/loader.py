@@ -23,6 +23,7 @@ from clew.errors import ClewError, DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.graph.node import Node
+from clew.state.type_names import with_article
 
 T = TypeVar("T")
 
@@ -70,8 +71,8 @@ def load_target(
     name, _, path = import_string.partition(":")
     if not name or name.endswith(".py") or "/" in name:
         raise DefinitionError(
-            f"{import_string!r} does not name {_article(what)}; give MODULE:{what.upper()}, such as {example}:{what} "
-            f"for `{what}` in {example}.py"
+            f"{import_string!r} does not name {with_article(what)}; give MODULE:{what.upper()}, such as "
+            f"{example}:{what} for `{what}` in {example}.py"
         )
     module = load_module(name)
     known = [key for key, value in vars(module).items() if fits(value)]
@@ -87,14 +88,14 @@ def load_target(
         )
     if isinstance(found, Node):  # a node is callable, but does not return a graph
         raise DefinitionError(
-            f"{import_string} is a node, not {_article(what)}; put it into a clew.Graph and name the graph"
+            f"{import_string} is a node, not {with_article(what)}; put it into a clew.Graph and name the graph"
         )
     if not fits(found) and callable(found) and not isinstance(found, type):
         found = _call(import_string, found, what, arguments)
     if not fits(found):
         others = nearest(path, known) if known else f"module {name!r} has none"
         raise DefinitionError(
-            f"{import_string} must be a {_path(kind)}, got {type(found).__name__}; {others}"
+            f"{import_string} must be {with_article(_path(kind))}, got {type(found).__name__}; {others}"
         )
     result: T = found
     return result
@@ -135,13 +136,11 @@ def _call(import_string: str, function: Any, what: str, arguments: Arguments | N
         raise
     except Exception as error:
         raise DefinitionError(
-            f"{import_string} raised instead of returning {_article(what)}: {_describe(error)}"
+            f"{import_string} raised instead of returning {with_article(what)}: {_describe(error)}"
         ) from error
 
 
-def _check_arguments(
-    import_string: str, function: Any, positional: list[Any], named: dict[str, Any]
-) -> None:
+def _check_arguments(import_string: str, function: Any, positional: list[Any], named: dict[str, Any]) -> None:
     """Raise DefinitionError if a function does not take these arguments."""
     try:
         signature = inspect.signature(function)
@@ -155,10 +154,6 @@ def _check_arguments(
         raise DefinitionError(
             f"{import_string} cannot be called: {error}; give its arguments as literals: {call}"
         ) from error
-
-
-def _article(what: str) -> str:
-    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
 
 def _path(kind: Any) -> str:

@@ -32,6 +32,7 @@ from clew.runtime.calls.waiting import (
     is_long,
     outcome_of,
 )
+from clew.state.type_names import with_article
 from clew.state.values.conversion import converted
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class RunContext:
             try:
                 return answers[position] if type is None else converted(type, answers[position])
             except ValueError as error:  # it asks again, at the next position
-                refusal = f"the answer is not a {shown(type)}: {error}"
+                refusal = f"the answer is not {with_article(shown(type))}: {error}"
         if timeout is not None:
             request = WaitRequest("question", position, seconds=timeout, default=default)
             if (end := self._host.ask(self._item, self.attempt, request)) is not None:
