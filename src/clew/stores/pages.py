@@ -66,6 +66,7 @@ def page_statement(
     graph: str | None = None,
     attributes: Mapping[str, str] = {},
     text: str = "",
+    prefix: str = "",
     after: float | None = None,
     before: float | None = None,
     limit: int = 100,
@@ -125,6 +126,8 @@ def page_statement(
             f"{find}(lower(runs.run_id || ' ' || runs.graph || ' ' || runs.attributes), ?) > 0",
             searched(text),
         )
+    if prefix:
+        add("substr(runs.run_id, 1, ?) = ?", len(prefix), prefix)
     way = "DESC" if order == "newest" else "ASC"
     where = f"WHERE {' AND '.join(parts)}" if parts else ""
     sql = f"SELECT {LISTED} FROM {source} {where} ORDER BY {table}.created {way}, {table}.{number} {way} LIMIT ?"

@@ -23,6 +23,7 @@ def page(
     graph: str | None = None,
     attributes: Mapping[str, str] = {},
     text: str = "",
+    prefix: str = "",
     after: float | None = None,
     before: float | None = None,
     limit: int = 100,
@@ -43,6 +44,7 @@ def page(
             and (before is None or row.created < before)
             and (last is None or (place < last if newest else place > last))
             and (children or row.child_of is None)
+            and row.run_id.startswith(prefix)
             and (not text or searched(text) in searched(" ".join(_texts(row))))
         )
 
