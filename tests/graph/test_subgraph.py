@@ -86,12 +86,18 @@ def test_without_mapping_there_is_one_run() -> None:
 
 
 def test_zip_runs_once_for_each_element() -> None:
-    made = inside(mapped=("a", "b")).items_of({"a": [1, 2], "b": "xy", "c": 0})
+    made = inside(mapped=("a", "b")).items_of({"a": [1, 2], "b": ("x", "y"), "c": 0})
     assert made == [{"a": 1, "b": "x", "c": 0}, {"a": 2, "b": "y", "c": 0}]
 
 
+@pytest.mark.parametrize("elements", ["xy", "", b"xy", 3, {"x": 1}, {"x"}])
+def test_a_mapped_input_is_a_sequence_of_elements(elements: Any) -> None:
+    with pytest.raises(InputError):
+        inside(mapped=("a",)).items_of({"a": elements})
+
+
 def test_product_runs_once_for_each_combination() -> None:
-    made = inside(mapped=("a", "b"), mode="product").items_of({"a": [1, 2], "b": "xy"})
+    made = inside(mapped=("a", "b"), mode="product").items_of({"a": [1, 2], "b": ("x", "y")})
     assert [(item["a"], item["b"]) for item in made] == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -73,9 +74,23 @@ def test_arguments_that_the_function_does_not_take_are_rejected() -> None:
 
 def test_a_function_that_needs_arguments_says_where_to_give_them(flows: ModuleType) -> None:
     flows.needs = lambda size: flows.make(limit=size)
-    with pytest.raises(DefinitionError, match=r"write flows:needs\(...\)"):
-        load_graph("flows:needs")
+    for target in ("flows:needs", "flows:needs()", "flows:needs(1, 2)"):
+        with pytest.raises(DefinitionError, match=r"; .*flows:needs\(size\)") as refused:
+            load_graph(target)
+        assert "loader.py" not in str(refused.value)
     assert load_graph("flows:needs(4)").run(x=1)["y"] == 5
+
+
+def test_a_function_that_raises_says_where(flows: ModuleType) -> None:
+    def fails() -> Graph:
+        return int("x")  # type: ignore[return-value]
+
+    flows.fails, flows.builtin = fails, operator.itemgetter("x")
+    with pytest.raises(DefinitionError, match=r"\(test_loader.py, line"):
+        load_graph("flows:fails")
+    with pytest.raises(DefinitionError, match="TypeError") as refused:  # it has no signature, and no frame
+        load_graph("flows:builtin(1)")
+    assert "loader.py" not in str(refused.value)
 
 
 def test_a_node_is_no_function_that_makes_a_graph(flows: ModuleType) -> None:

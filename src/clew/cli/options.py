@@ -43,6 +43,8 @@ PathOption = Annotated[
     str | None, option("--path", "PATH", "Look inside the run: at a child (ask#0!0) or a subgraph (sub#0).")
 ]
 
+_NAMED = 5  # runs, if several match
+
 
 @contextmanager
 def store_at(address: str | None, *, create: bool = False, connections: int = 8) -> Iterator[Store]:
@@ -183,11 +185,13 @@ def find_run(store: Store, text: str) -> RunRow:
     try:
         return store.row(text)
     except UnknownRunError:
-        rows = [row for row in store.rows() if row.run_id.startswith(text)] if text else []
+        rows, more = (
+            store.page(prefix=text, children=True, limit=_NAMED, order="oldest") if text else ([], None)
+        )
         if len(rows) == 1:
-            return rows[0]
+            return store.row(rows[0].run_id)
         if rows:
-            ids = ", ".join(row.run_id for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+            ids = ", ".join(row.run_id for row in rows) + (", ..." if more else "")
             raise CommandError(f"several runs start with {text!r}: {ids}", "give more of the id") from None
         raise
 

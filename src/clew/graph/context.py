@@ -99,7 +99,7 @@ class Context(Protocol):
     def interrupt(
         self, question: Any, *, type: Any = ..., timeout: float | None = ..., default: Any = ...
     ) -> Any:
-        """Ask a question and return the answer; the run pauses until it is resumed with one.
+        """Ask a question and return the answer; the run pauses until it is resumed with one. Do not await it.
 
         With a `type`, its JSON Schema is stored with the question, so that a page can show a form. The answer is
         converted to the type: JSON becomes an instance. An answer that does not match is refused, and the question

@@ -5,8 +5,9 @@ Rules:
 - An input with the value ``ABSENT`` is not passed; the default inside the subgraph applies.
 - ``transform_input(values) -> inner values`` and ``transform_output(inner state) -> update`` replace passing by name.
   ``transform_output`` receives an instance of the subgraph's schema, or a mapping if the subgraph has none.
-- ``mapped`` inputs are sequences. The subgraph runs once for each element (``zip``: equal lengths) or for each
-  combination (``product``: the last name varies fastest). Each output is the list of their outputs.
+- ``mapped`` inputs are sequences, but not text or bytes. The subgraph runs once for each element (``zip``: equal
+  lengths) or for each combination (``product``: the last name varies fastest). Each output is the list of their
+  outputs.
 
 The engine runs the steps inside.
 """
@@ -59,10 +60,10 @@ class Subgraph:
             return [dict(values)]
         for name in self.mapped:
             elements = values[name]
-            if not isinstance(elements, Sequence) or isinstance(elements, (bytes, bytearray)):
+            if not isinstance(elements, Sequence) or isinstance(elements, (str, bytes, bytearray)):
                 raise InputError(
                     f"mapped input {name!r}: expected a list or another sequence, got {a(type(elements))}"
-                    f"{'; convert it with sorted()' if isinstance(elements, (set, frozenset)) else ''}"
+                    f"{_conversion(elements)}"
                 )
         lists = {name: list(values[name]) for name in self.mapped}
         if self.mode == "product":
@@ -92,3 +93,10 @@ class Subgraph:
         if not self.mapped:
             return dict(updates[0])
         return {name: [update.get(name) for update in updates] for name in self.outputs}
+
+
+def _conversion(elements: Any) -> str:
+    """Return the end of a message, which says how to make a list."""
+    if isinstance(elements, str):
+        return "; put it into a list, or split it with list()"
+    return "; convert it with sorted()" if isinstance(elements, (set, frozenset)) else ""

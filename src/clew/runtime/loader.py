@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import os
 import sys
 import traceback
@@ -22,6 +23,7 @@ from clew.errors import ClewError, DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.graph.node import Node
+from clew.state.type_names import with_article
 
 T = TypeVar("T")
 
@@ -69,8 +71,8 @@ def load_target(
     name, _, path = import_string.partition(":")
     if not name or name.endswith(".py") or "/" in name:
         raise DefinitionError(
-            f"{import_string!r} does not name {_article(what)}; give MODULE:{what.upper()}, such as {example}:{what} "
-            f"for `{what}` in {example}.py"
+            f"{import_string!r} does not name {with_article(what)}; give MODULE:{what.upper()}, such as "
+            f"{example}:{what} for `{what}` in {example}.py"
         )
     module = load_module(name)
     known = [key for key, value in vars(module).items() if fits(value)]
@@ -86,14 +88,14 @@ def load_target(
         )
     if isinstance(found, Node):  # a node is callable, but does not return a graph
         raise DefinitionError(
-            f"{import_string} is a node, not {_article(what)}; put it into a clew.Graph and name the graph"
+            f"{import_string} is a node, not {with_article(what)}; put it into a clew.Graph and name the graph"
         )
     if not fits(found) and callable(found) and not isinstance(found, type):
         found = _call(import_string, found, what, arguments)
     if not fits(found):
         others = nearest(path, known) if known else f"module {name!r} has none"
         raise DefinitionError(
-            f"{import_string} must be a {_path(kind)}, got {type(found).__name__}; {others}"
+            f"{import_string} must be {with_article(_path(kind))}, got {type(found).__name__}; {others}"
         )
     result: T = found
     return result
@@ -127,20 +129,31 @@ def _parse_call(import_string: str, path: str) -> tuple[str, Arguments | None]:
 
 def _call(import_string: str, function: Any, what: str, arguments: Arguments | None) -> Any:
     positional, named = arguments or ([], {})
+    _check_arguments(import_string, function, positional, named)
     try:
         return function(*positional, **named)
     except ClewError:
         raise
     except Exception as error:
-        needs = arguments is None and isinstance(error, TypeError)
-        hint = f"; if it needs arguments, write {import_string}(...)" if needs else ""
         raise DefinitionError(
-            f"{import_string} raised instead of returning {_article(what)}: {_describe(error)}{hint}"
+            f"{import_string} raised instead of returning {with_article(what)}: {_describe(error)}"
         ) from error
 
 
-def _article(what: str) -> str:
-    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+def _check_arguments(import_string: str, function: Any, positional: list[Any], named: dict[str, Any]) -> None:
+    """Raise DefinitionError if a function does not take these arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function without one: the call fails instead
+        return
+    try:
+        signature.bind(*positional, **named)
+    except TypeError as error:
+        plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+        call = f"{import_string.partition('(')[0]}{inspect.Signature(plain)}"
+        raise DefinitionError(
+            f"{import_string} cannot be called: {error}; give its arguments as literals: {call}"
+        ) from error
 
 
 def _path(kind: Any) -> str:
@@ -176,7 +189,8 @@ def load_module(name: str) -> ModuleType:
 def _describe(error: BaseException) -> str:
     lines = str(error).splitlines()
     where = ""
-    frames = traceback.extract_tb(error.__traceback__)
+    # a call that fails before it enters the function has no place in the user's code
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
     if not isinstance(error, (SyntaxError, ClewError)) and frames:
         where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
     return f"{type(error).__name__}: {lines[0] if lines else ''}{where}"

@@ -45,9 +45,8 @@ def send_signal(opener: RunOpener, run_id: str, name: str, value: Any = None, id
         root = root_of(store, row)
         raise RunStateError(f"run {run_id!r} is a child of run {root!r}; send the signal to {root!r}")
     if row.status in FINAL:
-        raise RunStateError(
-            f"run {run_id!r} is {row.status}, so it takes no signal {name!r}; resume the run first, or start another"
-        )
+        hint = "start another run" if row.status == "completed" else "resume the run first, or start another"
+        raise RunStateError(f"run {run_id!r} is {row.status}, so it takes no signal {name!r}; {hint}")
     store.send(run_id, id or uuid4().hex, SIGNAL, body)
     wake_here(store, run_id)
 

@@ -14,6 +14,7 @@ from clew.graph.names import nearest
 from clew.runtime.process.clock import SYSTEM_CLOCK, Clock
 from clew.runtime.reporting.observers import Followers, Observer
 from clew.state.number_checks import is_int, is_number
+from clew.state.type_names import a
 from clew.stores import Store
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def read_settings(options: Mapping[str, Any], store: Store) -> Settings:
             raise DefinitionError(f"{name} must {expected} got {value!r}")
         if name == "executor" and (instead := _INSTEAD.get(type(value).__name__)) is not None:
             raise DefinitionError(
-                f"a {type(value).__name__} cannot run nodes; use clew.runtime.executors.{instead}, whose nodes have "
+                f"{a(type(value))} cannot run nodes; use clew.runtime.executors.{instead}, whose nodes have "
                 f"their context, and whose processes can be lost or killed one by one"
             )
     if not store.encodes:

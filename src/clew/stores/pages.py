@@ -21,6 +21,7 @@ import msgspec
 from clew.errors import StoreError
 from clew.state.number_checks import is_int
 from clew.stores.protocol import RunRow
+from clew.stores.queue import PARKED
 from clew.stores.sql_rows import read_row
 
 LISTED = (
@@ -65,12 +66,14 @@ def page_statement(
     graph: str | None = None,
     attributes: Mapping[str, str] = {},
     text: str = "",
+    prefix: str = "",
     after: float | None = None,
     before: float | None = None,
     limit: int = 100,
     cursor: str | None = None,
     order: Order = "newest",
     children: bool = False,
+    due: bool = False,
     find: str = "instr",
     same_graph: str = "runs.graph = ?",
     schema: str = "",
@@ -116,11 +119,15 @@ def page_statement(
         )
     if not children:
         add("runs.child_of IS NULL")
+    if due:
+        add(f"EXISTS (SELECT 1 FROM {schema}queue WHERE queue.run = runs.id AND queue.due < ?)", PARKED)
     if text:
         add(
             f"{find}(lower(runs.run_id || ' ' || runs.graph || ' ' || runs.attributes), ?) > 0",
             searched(text),
         )
+    if prefix:
+        add("substr(runs.run_id, 1, ?) = ?", len(prefix), prefix)
     way = "DESC" if order == "newest" else "ASC"
     where = f"WHERE {' AND '.join(parts)}" if parts else ""
     sql = f"SELECT {LISTED} FROM {source} {where} ORDER BY {table}.created {way}, {table}.{number} {way} LIMIT ?"

@@ -226,12 +226,14 @@ class PageQuery(TypedDict, total=False):
     graph: str | None
     attributes: Mapping[str, str]
     text: str
+    prefix: str
     after: float | None
     before: float | None
     limit: int
     cursor: str | None
     order: Literal["newest", "oldest"]
     children: bool
+    due: bool
 
 
 class Store(Protocol):
@@ -304,8 +306,9 @@ class Store(Protocol):
     def page(self, **query: Unpack[PageQuery]) -> tuple[list[RunRow], str | None]:
         """Return up to `limit` runs, without start and codes, and the cursor of the next page or None
         (`clew.stores.pages`). They match all that is given: a status, a graph name, attributes, a text in their id,
-        graph name or attributes, and creation times with ``after <= created < before``. Raises StoreError for an
-        invalid cursor."""
+        graph name or attributes, the beginning of their id, and creation times with ``after <= created < before``. With
+        `due`, only runs whose entry in a queue is due, now or later, and not parked. Raises StoreError for an invalid
+        cursor."""
 
     def tally(self) -> Mapping[str, int]:
         """Count the runs that are not children, by their status."""

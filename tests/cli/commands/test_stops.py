@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.command import Folder
 
 
@@ -26,6 +28,15 @@ def test_stops_can_be_repeated_and_replaced(folder: Folder) -> None:
     ]
     folder.clew("run", "flow:graph", "query=hi", "--run-id", "s", *stops)
     assert folder.json("resume", "s", "--stop-after", "call")["steps"] == 1
+
+
+@pytest.mark.parametrize("option", ["--stop-before", "--stop-after"])
+def test_stops_can_be_removed(folder: Folder, option: str) -> None:
+    stops = ("--stop-before", "call", "--stop-before", "finish", "--stop-after", "finish")
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r", *stops)
+    assert folder.json("resume", "r", option, "")["status"] == "completed"
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "s", *stops)
+    folder.clew("resume", "s", "--stop-before", "", "--stop-before", "finish", code=2)
 
 
 def test_an_unknown_node_is_an_invalid_command(folder: Folder) -> None:

@@ -97,6 +97,29 @@ def test_signals_and_answers_continue_a_run_on_a_worker(orders: Folder) -> None:
     assert "{'amount': 3} True" in orders.clew("show", "r").stdout
 
 
+def test_an_answered_run_that_no_worker_can_take_is_named(folder: Folder) -> None:
+    folder.clew("run", "flow:asking", "topic=x", "--run-id", "r")
+    assert (folder.json("queues")["unserved"], folder.json("doctor")["unserved"]) == ([], [])
+    done = folder.clew("answer", "r", "true")
+    assert "clew worker flow:asking" in done.stderr
+    for found in (folder.json("queues")["unserved"], folder.json("doctor")["unserved"]):
+        assert [(each["target"], each["runs"]) for each in found] == [("flow:asking", ["r"])]
+    folder.clew("worker", "flow:asking", "--until-idle")
+    assert (statuses(folder), folder.json("queues")["unserved"]) == ({"r": "completed"}, [])
+
+
+def test_an_answer_to_a_run_with_a_worker_has_no_note(orders: Folder) -> None:
+    orders.clew("submit", "orders:graph", "order=o", "--run-id", "r")
+    orders.clew("signal", "r", "paid")
+    worker = orders.start("worker", "orders:graph")
+    try:
+        until(lambda: statuses(orders) == {"r": "waiting"})
+        assert orders.clew("answer", "r", "true").stderr == ""
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
 def test_a_run_is_cancelled_where_it_is(orders: Folder) -> None:
     orders.clew("submit", "orders:graph", "order=o", "--run-id", "sleeps")
     work(orders)

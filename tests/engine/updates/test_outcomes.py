@@ -183,12 +183,13 @@ def test_an_ifelse_gate_chooses_by_a_bool(value: bool, ran: str) -> None:
     assert run(door, TARGET, OTHER).values.keys() == {"x", ran}
 
 
-@pytest.mark.parametrize("value", [1, "yes", None, [0]])
-def test_an_ifelse_gate_that_returns_no_bool(value: Any) -> None:
+@pytest.mark.parametrize(
+    "value, kind", [(1, "an int"), ("yes", "a str"), (None, "a NoneType"), ([0], "a list")]
+)
+def test_an_ifelse_gate_that_returns_no_bool(value: Any, kind: str) -> None:
     door = ifelse(name="door", when_true="target", when_false=END)(lambda x: value)
     assert message(run(door, TARGET), DecisionError) == (
-        f"gate 'door' returned {value!r}, a {type(value).__name__}; an ifelse gate returns True or False "
-        f"(wrap it in bool(...))"
+        f"gate 'door' returned {value!r}, {kind}; an ifelse gate returns True or False (wrap it in bool(...))"
     )
 
 

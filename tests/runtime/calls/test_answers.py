@@ -297,3 +297,57 @@ def test_interrupt_nodes_and_engines_within_calls_keep_their_questions_apart(sto
     result, _ = answered(Graph([approve, plain]), store)
     assert result["said2"] == ["A", "i1", "i2", "B"]
     assert result["ok"] == "OK"
+
+
+async def awaits(ctx: Context) -> Any:
+    return await ctx.interrupt("a?")
+
+
+async def awaits_with_options(ctx: Context) -> Any:
+    options: dict[str, Any] = {"timeout": 60.0, "default": 1}
+    said = [
+        await ctx.interrupt(
+            "a?",
+            **options,
+        )
+    ]
+    return said
+
+
+async def awaits_the_second(ctx: Context) -> Any:
+    first = ctx.interrupt("a?")
+    return first, await ctx.interrupt("b?", type=str)
+
+
+async def awaits_in_a_function(ctx: Context) -> Any:
+    async def ask() -> Any:
+        return await ctx.interrupt("a?")
+
+    return await ask()
+
+
+@pytest.mark.parametrize(
+    "body, answers",
+    [(awaits, 0), (awaits_with_options, 0), (awaits_the_second, 1), (awaits_in_a_function, 0)],
+)
+def test_a_node_that_awaits_a_question_fails_before_it_asks(store: Store, body: Any, answers: int) -> None:
+    @node(output="said")
+    async def ask(x: int, ctx: Context) -> Any:
+        return await body(ctx)
+
+    result, asked = answered(Graph([ask]), store, check=False)
+    assert (type(result.error), len(asked)) == (NodeError, answers)
+    assert __file__ in str(result.error)
+
+
+def test_a_node_may_await_next_to_a_question(store: Store) -> None:
+    async def upper(text: str) -> str:
+        return text.upper()
+
+    @node(output="said")
+    async def ask(x: int, ctx: Context) -> Any:
+        async with asyncio.timeout(None):
+            return [ctx.interrupt("a?"), await upper(ctx.interrupt("b?")), await asyncio.sleep(0)]
+
+    result, asked = answered(Graph([ask]), store)
+    assert (result["said"], asked) == (["A", "B", None], ["a?", "b?"])

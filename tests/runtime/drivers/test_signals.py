@@ -294,3 +294,22 @@ def test_a_signal_survives_a_crash_before_and_after_it_is_taken(tmp_path: Path) 
         assert [each.value for each in result.signals] == [3]
         assert [each.value for each in engine.result("r").signals] == [3]
         assert engine.replay("r").ok
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+def test_a_run_that_has_ended_is_resumed_first_if_that_continues_it(status: str) -> None:
+    @node(output="paid")
+    def pay() -> bool:
+        if status == "failed":
+            raise ValueError
+        return True
+
+    engine = Engine(Graph([pay]), check=False)
+    if status == "cancelled":
+        engine.submit({}, run_id="r").cancel()
+    else:
+        engine.run({}, run_id="r")
+    assert engine.result("r").status == status
+    with pytest.raises(RunStateError) as refused:
+        engine.signal("r", "paid")
+    assert ("resume" in str(refused.value)) == (status != "completed")

@@ -52,8 +52,10 @@ def resume(
       clew resume flow-1a2b3c
       clew resume flow-1a2b3c --answer true
       clew resume flow-1a2b3c --answers answers.json
+      clew resume flow-1a2b3c --stop-before ""
 
     Finished work is not repeated. A paused run keeps its --stop-before and --stop-after, unless you give new ones.
+    --stop-before "" removes them.
     For a completed run, the command prints the result.
     """
     if answer is not None and answers is not None:
@@ -72,12 +74,17 @@ def resume(
             lambda engine: engine.resume(
                 row.run_id,
                 accept_changes=accept_changes,
-                stop_before=stop_before or None,
-                stop_after=stop_after or None,
+                stop_before=_stops(stop_before),
+                stop_after=_stops(stop_after),
                 **given(),
             ),
             as_json,
         )
+
+
+def _stops(nodes: list[str] | None) -> list[str] | None:
+    """Return the nodes of an option; an empty list, which removes the stops of the run, if its only node is ""."""
+    return [] if nodes == [""] else nodes or None
 
 
 def update(

@@ -6,13 +6,15 @@ import time
 from typing import Annotated
 
 from clew import Engine
+from clew.cli.commands.queues import described
 from clew.cli.declarations import argument, option
 from clew.cli.options import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
-from clew.cli.output import say_json, say_line
+from clew.cli.output import note, say_json, say_line
 from clew.cli.selection import DryRunOption, RunsArgument, change_runs, chosen_runs, selecting
 from clew.cli.values import read_json
 from clew.errors import DefinitionError, InputError
 from clew.runtime.run_pages import RunFilter
+from clew.runtime.workers.unserved import unserved_run
 from clew.stores import RunRow, Store
 from clew.stores.queue import FINAL
 
@@ -34,12 +36,16 @@ def answer(
       clew answer order-1 true
       clew answer order-1 '"yes"' --question approve#0
 
-    A run that is in no queue is put into the queue "default". To continue it here, use `clew resume RUN --answer JSON`.
+    A run that is in no queue is put into the queue "default"; a note says if no worker has its graph. To continue it
+    here, use `clew resume RUN --answer JSON`.
     """
     given = read_json(value, "the answer")
     with store_at(store) as opened:
         row = find_run(opened, run)
         _engine(opened, row, graph).answer(row.run_id, given, question)
+        lacking = unserved_run(opened, row.run_id)
+    if lacking is not None:
+        note(described(lacking))
     if as_json:
         say_json({"run_id": row.run_id, "question": question, "answer": given})
     else:

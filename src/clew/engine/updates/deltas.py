@@ -42,6 +42,7 @@ import msgspec
 from clew.errors import EncodeError
 from clew.state import encode
 from clew.state.reducers import PLAIN_KEYS
+from clew.state.type_names import a
 
 Kind = Literal["same", "list", "dict", "whole"]
 
@@ -97,7 +98,7 @@ def apply_delta(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
             return _applied_list(before, delta, updates)
         return _applied_dict(before, delta, updates)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"a {delta.kind} delta does not match a {type(before).__name__}") from error
+        raise ValueError(f"a {delta.kind} delta does not match {a(type(before))}") from error
 
 
 def tail_of(delta: Delta, updates: Mapping[int, Any]) -> list[Any]:
@@ -120,7 +121,7 @@ def _applied_list(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
 
 def _applied_dict(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
     if type(before) is not dict:
-        raise ValueError(f"a dict delta does not match a {type(before).__name__}")
+        raise ValueError(f"a dict delta does not match {a(type(before))}")
     made = dict(before)
     for key in delta.removed:
         del made[key]
@@ -242,7 +243,7 @@ def _plain(delta: Delta) -> list[Any]:
 def deltas_from(plain: Any) -> Mapping[str, Delta]:
     """Return the deltas that `plain_deltas` encoded; raises ValueError for anything else."""
     if not isinstance(plain, dict):
-        raise ValueError(f"expected deltas as a mapping by name, got a {type(plain).__name__}")
+        raise ValueError(f"expected deltas as a mapping by name, got {a(type(plain))}")
     return {name: _delta(form) for name, form in plain.items()}
 
 

@@ -20,7 +20,7 @@ from clew.graph.analysis.loops import selects_off_loop
 from clew.graph.names import name_of, nearest
 from clew.graph_warnings import warn
 from clew.state import Overwrite
-from clew.state.type_names import a
+from clew.state.type_names import a, with_article
 
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
 
@@ -56,7 +56,7 @@ def read(program: Program, node: Node, value: Any, working: WorkingState) -> Rea
 def _branch(node: Node, value: Any) -> tuple[Choice, ...]:
     if value is not True and value is not False:
         raise DecisionError(
-            f"gate {node.name!r} returned {_short(value)}, a {_kind(type(value))}; an ifelse gate returns "
+            f"gate {node.name!r} returned {_short(value)}, {with_article(_kind(type(value)))}; an ifelse gate returns "
             f"True or False (wrap it in bool(...))"
         )
     assert node.when is not None

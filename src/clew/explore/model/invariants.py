@@ -19,6 +19,7 @@ import msgspec
 from clew.error_text import line_of
 from clew.errors import DefinitionError
 from clew.explore.model.actions import check_function
+from clew.state.type_names import a
 
 if TYPE_CHECKING:
     from clew.explore.model.world import World
@@ -83,7 +84,7 @@ def _repr(value: Any) -> str:
     try:
         return repr(value)
     except Exception:  # __repr__ is the user's code
-        return f"a {type(value).__name__}"
+        return a(type(value))
 
 
 def error_message(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from clew.graph.annotations import shown
 from clew.graph.json_schema import json_schema
 from clew.runtime.calls import pending_awaits
 from clew.runtime.calls.arguments import check_built
+from clew.runtime.calls.needless_await import check_not_awaited
 from clew.runtime.calls.scopes import NodeCall, Scope, scope_of
 from clew.runtime.calls.transaction import CollectedTransaction
 from clew.runtime.calls.waiting import (
@@ -32,6 +33,7 @@ from clew.runtime.calls.waiting import (
     is_long,
     outcome_of,
 )
+from clew.state.type_names import with_article
 from clew.state.values.conversion import converted
 
 if TYPE_CHECKING:
@@ -147,7 +149,8 @@ class RunContext:
             try:
                 return answers[position] if type is None else converted(type, answers[position])
             except ValueError as error:  # it asks again, at the next position
-                refusal = f"the answer is not a {shown(type)}: {error}"
+                refusal = f"the answer is not {with_article(shown(type))}: {error}"
+        check_not_awaited(self._item, sys._getframe(1))
         if timeout is not None:
             request = WaitRequest("question", position, seconds=timeout, default=default)
             if (end := self._host.ask(self._item, self.attempt, request)) is not None:

@@ -20,6 +20,7 @@ from clew.errors import DecodeError
 from clew.runtime.log.entries.stored_errors import failure_of, plain_failure
 from clew.runtime.run_ids import checked_run_id
 from clew.state import decode, encode
+from clew.state.type_names import a
 from clew.stores import RunRow, Store
 from clew.stores.messages import damaged_row
 
@@ -35,7 +36,7 @@ def sealed_failures(failures: Sequence[Failure]) -> bytes:
 def opened_failures(sealed: bytes, *, classes: bool = False) -> tuple[Failure, ...]:
     """Decode the failures of a row. Raise DecodeError if they are damaged."""
     if not isinstance(sealed, bytes | memoryview):
-        raise DecodeError(f"expected bytes, got a {type(sealed).__name__}")
+        raise DecodeError(f"expected bytes, got {a(type(sealed))}")
     data = bytes(sealed)
     seal, data = data[:8], data[8:]
     if seal != b"%08x" % crc32(data):

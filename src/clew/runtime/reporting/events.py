@@ -43,6 +43,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.state.type_names import with_article
+
 Kind = Literal[
     "run_started",
     "step_planned",
@@ -83,7 +85,9 @@ class Event(msgspec.Struct, frozen=True):
         data = object.__getattribute__(self, "data")
         if name in data:
             return data[name]
-        raise AttributeError(f"a {self.kind!r} event has no {name!r}; available: {', '.join(data)}")
+        raise AttributeError(
+            f"{with_article(repr(self.kind))} event has no {name!r}; available: {', '.join(data)}"
+        )
 
     def __repr__(self) -> str:
         from clew.display import brief

@@ -23,6 +23,7 @@ import msgspec
 
 from clew.engine.options import Status
 from clew.errors import CheckpointError
+from clew.state.type_names import a
 from clew.stores import LogEntry
 
 FORMAT = 3
@@ -221,5 +222,5 @@ def short(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=True)
     except (TypeError, ValueError, RecursionError):
-        text = f"a {type(value).__name__}"
+        text = a(type(value))
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -29,6 +29,7 @@ from clew.runtime.settings import Settings
 from clew.runtime.turns.threads import HeadRules, ThreadOpener, check_thread
 from clew.runtime.turns.turn_lines import Place, TurnLines
 from clew.state.number_checks import is_number
+from clew.state.type_names import with_article
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -113,7 +114,7 @@ def read_turn(thread: str | None, options: TurnOptions, what: str = "run") -> Tu
                 hint = f"did you mean {meant!r}?"
             else:
                 hint = f"give values as one mapping: {{{name!r}: ...}}"
-            raise InputError(f"a {what} has no option {name!r}; {hint}")
+            raise InputError(f"{with_article(what)} has no option {name!r}; {hint}")
     on_busy, timeout = options.get("on_busy", "wait"), options.get("timeout")
     if on_busy not in ("wait", "refuse"):
         raise InputError(f"on_busy must be 'wait' or 'refuse', got {on_busy!r}")

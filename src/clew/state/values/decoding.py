@@ -23,6 +23,7 @@ from clew.errors import ClassChangedError, ClewError, DecodeError
 from clew.graph_warnings import warn
 from clew.state.registry import OWN, RegisteredType, build, entry_named, lost_message, refuse_unhashable
 from clew.state.stored_object import StoredContent, StoredObject
+from clew.state.type_names import a
 from clew.state.values import scalars
 from clew.state.values.libraries import BY_TAG, Format, MissingLibraryError
 
@@ -74,7 +75,7 @@ class Reading:
     def object(self, payload: Any) -> Any:
         name, parts = payload
         if type(name) is not str:
-            raise DecodeError(f"a {type(name).__name__} is not the name of a class")
+            raise DecodeError(f"{a(type(name))} is not the name of a class")
         if self.builds or name.startswith(OWN):
             try:
                 entry = self._entries[name]
@@ -174,7 +175,7 @@ def read(tree: Any, reading: Reading) -> Any:
     if kind is list:
         return _read_items(tree, reading)
     if kind is not dict:
-        raise DecodeError(f"a {kind.__name__} is not part of a canonical encoding")
+        raise DecodeError(f"{a(kind)} is not part of a canonical encoding")
     if len(tree) == 1:
         ((tag, payload),) = tree.items()
         if type(tag) is str and tag.startswith("$"):
@@ -182,14 +183,14 @@ def read(tree: Any, reading: Reading) -> Any:
     values = {}
     for key, item in tree.items():
         if type(key) is not str:
-            raise DecodeError(f"a {type(key).__name__} as a key is not part of a canonical encoding")
+            raise DecodeError(f"{a(type(key))} as a key is not part of a canonical encoding")
         values[key] = item if type(item) in _PLAIN else read(item, reading)
     return values
 
 
 def _read_items(tree: Any, reading: Reading) -> list[Any]:
     if type(tree) is not list:
-        raise DecodeError(f"expected a list, found a {type(tree).__name__}")
+        raise DecodeError(f"expected a list, found {a(type(tree))}")
     values = []
     for item in tree:
         values.append(item if type(item) in _PLAIN else read(item, reading))

@@ -20,6 +20,8 @@ from uuid import UUID
 
 import msgspec
 
+from clew.state.type_names import a
+
 # Practically all JSON parsers read numbers within these bounds as integers; larger ones get a form.
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -118,7 +120,7 @@ def zone_tree(zone: tzinfo | None) -> Any:
     zoneinfo = sys.modules.get("zoneinfo")
     if zoneinfo is not None and type(zone) is zoneinfo.ZoneInfo:
         return {"$zoneinfo": _zone_key(zone)}
-    raise ValueError(f"its time zone is a {type(zone).__name__}; use datetime.timezone or zoneinfo.ZoneInfo")
+    raise ValueError(f"its time zone is {a(type(zone))}; use datetime.timezone or zoneinfo.ZoneInfo")
 
 
 def _fixed_zone(zone: timezone) -> list[Any]:

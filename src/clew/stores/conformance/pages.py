@@ -80,6 +80,11 @@ def pages_are_selected(place: StoreHarness) -> None:
         ({"text": "R7"}, [7]),
         ({"text": "EVEN"}, [8, 6, 4, 2, 0]),
         ({"text": "nothing"}, []),
+        ({"prefix": "r7"}, [7]),
+        ({"prefix": "R7"}, []),
+        ({"prefix": "7"}, []),
+        ({"prefix": "r", "graph": "even"}, [8, 6, 4, 2, 0]),
+        ({"prefix": "r%"}, []),
         ({"text": "%"}, []),
     ]
     for options, numbers in cases:

@@ -325,6 +325,25 @@ def queues_are_counted(place: StoreHarness) -> None:
 
 
 @check
+def pages_are_selected_by_due_runs(place: StoreHarness) -> None:
+    store = place.open()
+
+    def due() -> list[str]:
+        return [row.run_id for row in store.page(due=True, order="oldest")[0]]
+
+    store.create(RunRow("never"), {})
+    for run_id in ("now", "later", "parked"):
+        _submit(store, run_id, **({"due": store.time() + _LATER} if run_id == "later" else {}))
+    expect(due(), ["now", "later", "parked"], "the due runs")
+    for each in _take(store):
+        more: dict[str, Any] = {"status": "waiting", "updated": 1.0, "error": None, "fence": each.fence}
+        store.update(each.row.run_id, release=True, due=None if each.row.run_id == "parked" else 1.0, **more)
+    expect(due(), ["now", "later"], "the due runs, without one that waits for a message")
+    store.send("parked", "m", "answer", b"m" if store.encodes else "m")
+    expect(due(), ["now", "later", "parked"], "the due runs after a message")
+
+
+@check
 def a_queued_run_is_created_with_a_thread_and_deleted_with_its_entry(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("p", structure="s"))

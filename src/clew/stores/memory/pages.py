@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from clew.stores.pages import Order, check_page, decode_cursor, encode_cursor, searched
 from clew.stores.protocol import RunRow
+from clew.stores.queue import PARKED
 
 if TYPE_CHECKING:
     from clew.stores.memory.store import MemoryStore
@@ -22,12 +23,14 @@ def page(
     graph: str | None = None,
     attributes: Mapping[str, str] = {},
     text: str = "",
+    prefix: str = "",
     after: float | None = None,
     before: float | None = None,
     limit: int = 100,
     cursor: str | None = None,
     order: Order = "newest",
     children: bool = False,
+    due: bool = False,
 ) -> tuple[list[RunRow], str | None]:
     check_page(limit, order)
     last, newest = None if cursor is None else decode_cursor(cursor), order == "newest"
@@ -41,11 +44,16 @@ def page(
             and (before is None or row.created < before)
             and (last is None or (place < last if newest else place > last))
             and (children or row.child_of is None)
+            and row.run_id.startswith(prefix)
             and (not text or searched(text) in searched(" ".join(_texts(row))))
         )
 
     with store._lock:
-        placed = [((run.row.created, run.number), run.row) for run in store._runs.values()]
+        placed = [
+            ((run.row.created, run.number), run.row)
+            for run in store._runs.values()
+            if not due or (run.entry is not None and run.entry.due < PARKED)
+        ]
         found = sorted(
             (each for each in placed if is_listed(each[1], each[0])), key=lambda each: each[0], reverse=newest
         )
