@@ -28,7 +28,8 @@ live
 graph stores/protocol stores/timer stores/lease_clock stores/encoded_codes
 drawing stores/messages stores/inherited_docs
 stores/kv stores/sql_rows
-stores/results stores/queue stores/pages
+stores/results stores/queue
+stores/pages
 stores/memory stores/sqlite stores/postgres stores/conformance
 stores/factory
 engine incremental

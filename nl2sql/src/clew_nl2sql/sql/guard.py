@@ -29,7 +29,6 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from clew.state.type_names import with_article
 from clew_nl2sql.errors import InvalidPlanError, Nl2sqlError, SecurityViolationError, UnknownTableError
 from clew_nl2sql.planner.catalog import Catalog, Table
 from clew_nl2sql.sql.allowlist import (
@@ -119,8 +118,8 @@ def _statements(proposal: str, dialect: str) -> list[Any]:
 
 def _statement(root: exp.Expression) -> str:
     if isinstance(root, exp.Command):
-        return f"{with_article(str(root.this).upper())} statement"
-    return f"{with_article(root.key.upper())} statement"
+        return f"a {str(root.this).upper()} statement"
+    return f"a {root.key.upper()} statement"
 
 
 class Inspection:
@@ -174,9 +173,7 @@ class Inspection:
         if isinstance(node, exp.Select) and not node.expressions:
             raise InvalidPlanError("the query selects nothing")
         if allowed is not None and (odd := _given(node) - allowed):
-            raise SecurityViolationError(
-                f"{', '.join(sorted(odd))} is not allowed in {with_article(node.key)}"
-            )
+            raise SecurityViolationError(f"{', '.join(sorted(odd))} is not allowed in a {node.key}")
 
     # -- tables ------------------------------------------------------------------------------------------------
 
