@@ -151,4 +151,5 @@ def _become(request: Mapping[str, object], files: Sequence[int], path: Sequence[
     else:
         import pytest
 
-        sys.exit(pytest.main(request["words"]))
+        # Its plugins are imported already, so it warns that it cannot rewrite their assertions.
+        sys.exit(pytest.main([*request["words"], "-W", "ignore::pytest.PytestAssertRewriteWarning"]))
