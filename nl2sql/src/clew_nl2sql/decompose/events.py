@@ -49,6 +49,22 @@ def when(text: str, things: NamedThings) -> str:
     return f"What is the {edge} {column} of {noun}?"
 
 
+_PERSON_DID = re.compile(
+    r"when did (?P<who>[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*) (?P<edge>last|first|most recently) (?P<verb>[a-z]+)"
+    r"(?: (?:a|an) (?P<noun>\w+(?: \w+)?))?\s*[?.!]*$"
+)
+
+
+def last_done(text: str, things: NamedThings) -> str:
+    """Name the date of "When did Ann Berg last rent a car?"."""
+    found = _PERSON_DID.match(text[:1].lower() + text[1:])
+    meant = things.moment_of(found["verb"], found["noun"] or "") if found else None
+    if found is None or meant is None:
+        return text
+    edge = "earliest" if found["edge"] == "first" else "latest"
+    return f"What is the {edge} {meant[0]} of {meant[1]} of {found['who']}?"
+
+
 _LATE = re.compile(
     r"\b(?:(?:was|were|been|is|are) )?(\w+) (after|before|later than|earlier than) "
     r"(?:its|their|the|they were) (\w+)(?: (?:date|day|time|on))?\b",

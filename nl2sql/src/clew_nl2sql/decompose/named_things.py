@@ -10,6 +10,11 @@ from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, SYNONYMS, word_set
 
 _AMOUNTS = word_set("amount price total cost fee charge fare payment value sum refund rent paid amt")
 _RATES = word_set("rate hourly daily nightly monthly unit list per tax discount")
+# What people get is no figure of what they give, and what they owe is not paid yet.
+_TAKEN = frozenset(stem(word) for word in ["received", "receive", "collected", "collect", "earned", "earn"])
+_OWED = word_set(
+    "refund salary wage payroll payout expense cost loan debt claim grant budget bonus commission quote"
+)
 _PEOPLE = word_set("birth gender sex surname salary wage")
 _ENDINGS = frozenset(
     stem(word)
@@ -43,7 +48,9 @@ class NamedThings:
         said = [lemma(word) for word in words(text)]
         if not said:
             return None
-        names = [(t, [lemma(w) for w in name_words(t.own_name)]) for t in self._tables]
+        names = [
+            (t, [lemma(w) for part in name_words(t.own_name) for w in _full(part)]) for t in self._tables
+        ]
         exact = [t for t, name in names if name == said]
         ends = [t for t, name in names if name[-len(said) :] == said]
         found = exact or ends
@@ -181,6 +188,47 @@ class NamedThings:
         near = {b for a, b in pairs if a == number and b != number}
         return [t for t in self._tables if any(schema.tables[n].name == t.name for n in near)]
 
+    def is_figure(self, text: str) -> bool:
+        """Return whether a text is the name of one column of numbers, and of no table: "hours"."""
+        named = [c for t in self._tables for c in t.columns if _spoken(c) == text.lower()]
+        return [c.kind for c in named] == ["number"] and self.table(text) is None
+
+    def paid_for(self, thing: str, verb: str, named: str) -> tuple[str, str] | None:
+        """Return the only amount that belongs to a thing, and its table: the one that is named, that a verb names, or
+        that alone refers to the thing.
+        """
+        table = self.table(thing)
+        near = self._tables if table is None else self._referring(table)
+        found = [(t, amount) for t in near if (amount := self.amount_in(t))]
+        if named:
+            found = [(t, amount) for t, amount in found if t == self.table(named)]
+        elif meant := [f for f in found if stem(verb) in {stem(w) for w in name_words(f[0].own_name)}]:
+            found = meant
+        else:
+            found = [f for f in found if stem(verb) not in _TAKEN and _OWED.isdisjoint(_singulars(f[0]))]
+        return (found[0][1], _plural(found[0][0])) if len(found) == 1 else None
+
+    def _referring(self, table: Table) -> list[Table]:
+        schema = prepare(self._catalog)
+        pairs = [(schema.columns[a].table, schema.columns[b].table) for a, b in schema.edges]
+        near = {schema.tables[a].name for a, b in pairs if schema.tables[b].name == table.name}
+        return [t for t in self._tables if t.name in near]
+
+    def plural(self, table: Table) -> str:
+        """Return the name of a table as one says it of several rows."""
+        return _plural(table)
+
+    def moment_of(self, verb: str, noun: str) -> tuple[str, str] | None:
+        """Return the date of a deed, and its table: "donate" is the only date of donations."""
+        if noun:
+            table = self.table(noun)
+        else:
+            events = [t for t in self._tables if not _is_people(t)]
+            called = [t for t in events if stem(verb) == stem(name_words(t.own_name)[-1])]
+            table = called[0] if len(called) == 1 else None
+        date = self.date_of(table, verb) or self.date_of(table, "")
+        return (date, _plural(table)) if table and date else None
+
     def amount_in(self, table: Table) -> str | None:
         """Return the only amount of money of a table."""
         found = [c for c in table.columns if _is_amount(c)]
@@ -208,6 +256,10 @@ class NamedThings:
         return best[0][1:] if len(best) == 1 else None
 
 
+def _singulars(table: Table) -> set[str]:
+    return {lemma(word) for word in name_words(table.own_name)}
+
+
 def _full(word: str) -> tuple[str, ...]:
     return ABBREVIATIONS.get(word, (word,))
 
@@ -228,8 +280,8 @@ def _plural(table: Table) -> str:
 
 
 def _is_people(table: Table) -> bool:
-    names = [name_words(c.name) for c in table.columns]
-    own = {lemma(w) for w in name_words(table.own_name)}
+    names = [[w for part in name_words(c.name) for w in _full(part)] for c in table.columns]
+    own = {lemma(w) for part in name_words(table.own_name) for w in _full(part)}
     whole = any(n[-2:] in (["first", "name"], ["last", "name"], ["full", "name"]) for n in names)
     return whole or bool(_PEOPLE & {w for n in names for w in n}) or bool(own & _PERSONS)
 

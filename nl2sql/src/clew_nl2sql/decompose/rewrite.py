@@ -14,6 +14,7 @@ from clew_nl2sql.decompose.clauses import AUXILIARY, COUNT_WORDS, LEAD, POSSESSI
 from clew_nl2sql.decompose.dates import in_birth_dates, in_days
 from clew_nl2sql.decompose.normalization import name_words, stem, words
 from clew_nl2sql.planner.catalog import Catalog, Column, Table
+from clew_nl2sql.planner.linking.schema_index import prepare
 
 NAMES = ("name", "title", "label")
 MONEY = ("amount", "total", "price", "cost", "payment", "value", "revenue")
@@ -26,6 +27,7 @@ _OVER = re.compile(
     r"(?=\s*(?:$|[?.!,]|and\b|or\b|in\b))",
     re.IGNORECASE,
 )
+_WITH_OBJECT = re.compile(r"\b(\w+ed) (?:the|a|an|any|most|fewest|more|fewer|at least|no)\b", re.IGNORECASE)
 _SPENT = re.compile(
     r"\b(?:(?:that|who|which) )?(?:have |has )?spent (?:the )?(most|least)(?: money)?\b", re.IGNORECASE
 )
@@ -58,7 +60,7 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
     if births and not _keeps_ages(catalog):
         years = _in_years(text, [table.own_name for table, _ in births])
         text = in_birth_dates(years, today, " ".join(name_words(births[0][1].name)))
-    named = _unnamed_date(dates, said)
+    named = _date_of_verb(text, dates, said) or _unnamed_date(dates, said, catalog)
 
     def year(found: re.Match[str]) -> str:
         days = f"{named}between {found[1]}-01-01 and {found[1]}-12-31"
@@ -89,14 +91,42 @@ def _in_years(text: str, people: list[str]) -> str:
     return _OVER.sub(said, text)
 
 
-def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str]) -> str:
+def _date_of_verb(text: str, dates: list[tuple[Table, Column]], said: set[str]) -> str:
+    """Return the words that name the date of a verb with an object: "opened the most tickets last year"."""
+    verbs = {found[1].lower() for found in _WITH_OBJECT.finditer(text)}
+    named = [c for table, c in dates if verbs & set(name_words(c.name)) and _stems(table.own_name) & said]
+    return f"with {' '.join(name_words(named[0].name))} " if len(named) == 1 else ""
+
+
+def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str], catalog: Catalog) -> str:
     """Return the words that name the date column, if only one can be meant and the question does not name it."""
     if any(_telling(table, column) & said for table, column in dates):
         return ""
-    mentioned = [column for table, column in dates if _stems(table.own_name) & said]
+    about = _acted(said, catalog)
+    mentioned = [column for table, column in dates if table.name in about]
     meant = [column for column in mentioned if not _is_birth(column)] or mentioned
     meant = meant or [column for _, column in dates]
     return f"with {' '.join(name_words(meant[0].name))} " if len(meant) == 1 else ""
+
+
+def _is_about(table: Table, said: set[str]) -> bool:
+    """Return whether a question names a table, or a figure of it: "the most hours"."""
+    figures = [_stems(c.name) for c in table.columns if c.kind == "number" and not c.primary_key]
+    return bool(_stems(table.own_name) & said) or any(name <= said for name in figures)
+
+
+def _acted(said: set[str], catalog: Catalog) -> set[str]:
+    """Return the tables that a period may belong to: those that a question is about, without the things that they
+    refer to. "Volunteers who worked at a shop" are about the only table that refers to both.
+    """
+    schema = prepare(catalog)
+    about = {t.name for t in catalog.tables if _is_about(t, said)}
+    names = [(schema.columns[a].table, schema.columns[b].table) for a, b in schema.edges]
+    refers = {(schema.tables[a].name, schema.tables[b].name) for a, b in names if a != b}
+    both = [t.name for t in catalog.tables if len({b for a, b in refers if a == t.name} & about) > 1]
+    apart = len(about) == 2 and not any({a, b} == about for a, b in refers)
+    acted = about | set(both if apart and len(both) == 1 else ())
+    return {name for name in acted if not any((other, name) in refers for other in acted)}
 
 
 def _telling(table: Table, column: Column) -> set[str]:

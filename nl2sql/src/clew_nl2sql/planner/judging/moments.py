@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+from clew_nl2sql.planner.building.render import tree_of
 from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
+from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.words.inflection import stem
-from clew_nl2sql.planner.words.lexicon import word_set
+from clew_nl2sql.planner.words.lexicon import SYNONYMS, word_set
 
 _SAMPLED = timedelta(days=4)  # the latest days may be missing in a sample
+_UPDATED = word_set("update updated modified changed load loaded")
 _BIRTHS = word_set("birth born dob birthdate birthday")
 _CREATED = frozenset(
     stem(word)
@@ -38,6 +41,23 @@ def dates_other_moment(parsed: ParsedQuestion, assignment: Assignment) -> bool:
         usual = _usual(parsed, column.table)
         if usual is not None and usual != column.id:
             return True
+    return False
+
+
+def dates_an_entity(parsed: ParsedQuestion, assignment: Assignment, query: Query) -> bool:
+    """Return whether a period without a name is that of an entity, although the query joins what the entity did:
+    "volunteers who worked in 2025" did not join in 2025.
+    """
+    schema = parsed.schema
+    tree = tree_of(query, schema)
+    joined = set(tree.tables) if tree else set()
+    for column in _unnamed_dates(parsed, assignment):
+        if column.table not in joined:
+            continue
+        did = {schema.columns[a].table for a, b in schema.edges if schema.columns[b].table == column.table}
+        for table in did & joined - {column.table}:
+            if any(_UPDATED.isdisjoint(c.words) for c in _dates(parsed, table)):
+                return True
     return False
 
 
@@ -67,7 +87,7 @@ def _day(value: object) -> date | None:
 
 def _unnamed_dates(parsed: ParsedQuestion, assignment: Assignment) -> list[SchemaColumn]:
     """Return the dates that numbers are compared with, of tables none of whose dates the question names."""
-    said = {stem(word) for word in parsed.low}
+    said = {stem(other) for word in parsed.low for other in (word, *SYNONYMS.get(word, ()))}
     found = []
     for decision, option in assignment.choices:
         if decision.kind != "amount" or not isinstance(option.act, Filter | ExcludeRows):

@@ -88,12 +88,28 @@ class _ReadWords:
     def __init__(self, parsed: ParsedQuestion, best: CandidateFeatures):
         self._parsed, self._best = parsed, best
         self._named = _stems_in_use(parsed, best.query)
+        self._tables = tables_in_use(best.query, parsed.schema)
         self._does = _functions(best.query) | abilities(best.query)
         self._states, self._denies = _has_state(parsed, best.query), _denies(best.query)
 
     def reads(self, at: int) -> bool:
         """Return whether a word needs no part of the query, or says what the query does."""
-        return self._is_silent(at) or self._is_done(at) or _dates_a_condition(self._parsed, self._best, at)
+        return (
+            self._is_silent(at)
+            or self._is_done(at)
+            or self._always_happened(at)
+            or _dates_a_condition(self._parsed, self._best, at)
+        )
+
+    def _always_happened(self, at: int) -> bool:
+        """Return whether a verb is the event of every row in use: tickets with an `opened_at` were all opened."""
+        word = self._parsed.low[at]
+        if not word.endswith("ed") or self._parsed.word(at + 1) in _WHEN:
+            return False
+        return any(
+            c.kind == "date" and not c.nulls and c.table in self._tables and word in parts(c.name)
+            for c in self._parsed.schema.columns
+        )
 
     def _is_silent(self, at: int) -> bool:
         parsed, lists, token = self._parsed, silent_words(), self._parsed.tokens[at]

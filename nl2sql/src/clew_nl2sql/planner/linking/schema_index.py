@@ -18,6 +18,7 @@ from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, w
 
 MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
+_CODES = frozenset(["id", "code", "key", "number", "tag"])
 GLUE = word_set("of in by to be per the a an and at on for with is or have has had can")
 # Some schemas add prefixes and suffixes to every table name.
 _NOT_TELLING = GLUE | word_set("tbl mst mstr vw dim")
@@ -152,6 +153,7 @@ class SchemaIndex:
                 continue
             strict = not declared.isdisjoint(pair)
             named = self._says_table_and_key(source, target) or _same_key(source, target, strict)
+            named = named or self._has_name_of_key(source, target)
             if named and _drawn_from(source, target):
                 source.is_ref = True
                 found.append((source.id, target.id))
@@ -161,6 +163,11 @@ class SchemaIndex:
         """Return whether the name of a column consists of another table's name and its key."""
         plain = len(target.words) == 1 and target.words[0] in ("id", "code", "key", "number")
         return plain and source.words == (*self.tables[target.table].words, *target.words)
+
+    def _has_name_of_key(self, source: SchemaColumn, target: SchemaColumn) -> bool:
+        """Return whether a column repeats the name of a key that is called after its table: `tkt_no` of tickets."""
+        after = _CODES.issuperset(target.core) and len(target.words) > len(target.core)
+        return target.is_key and not source.is_key and after and source.name.lower() == target.name.lower()
 
     def _choose_key(self, table: SchemaTable) -> None:
         own = [self.columns[c] for c in table.columns]
@@ -229,7 +236,10 @@ def _drawn_from(source: SchemaColumn, target: SchemaColumn) -> bool:
     if not values or not target.source.values:
         return True
     known = set(target.source.values)
-    return sum(v in known for v in values) * 10 >= len(values) * 7
+    shared = sum(v in known for v in values)
+    if not target.source.complete and source.name.lower() == target.name.lower() and target.is_key:
+        return shared > 0  # two samples of many values
+    return shared * 10 >= len(values) * 7
 
 
 def _vocabulary(catalog: Catalog) -> frozenset[str]:
