@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -122,6 +123,16 @@ def test_a_day_includes_its_hours(club: Pipeline, when: str) -> None:
     expected = sum(first <= at.date() <= last for _, _, at, *_ in visits())
     answer = club.ask(f"How many visits started {when}?")
     assert (answer.status, answer.rows) == ("answered", ((expected,),)), answer.sql
+
+
+def test_groups_of_time(club: Pipeline) -> None:
+    answer = club.ask("How many visits started per month in 2024?")
+    months = Counter(at.strftime("%Y-%m") for _, _, at, *_ in visits() if at.year == 2024)
+    assert (answer.status, answer.rows) == ("answered", tuple(sorted(months.items()))), answer.sql
+
+
+def test_a_time_of_others_makes_no_groups(club: Pipeline) -> None:
+    assert club.ask("How many members came per year?").status != "answered"
 
 
 FLAGS: dict[str, Callable[[], int]] = {

@@ -115,11 +115,55 @@ def test_a_state_is_one(catalog: Catalog) -> None:
         ),
         ("How many rush jobs are there?", "SELECT COUNT(*) FROM job WHERE rush_flg = 1"),
         ("How many warranty jobs are there?", "SELECT COUNT(*) FROM job WHERE under_warranty = 1"),
+        (
+            "Who is the manager of Ada Moe?",
+            "SELECT fname, lname FROM fitter WHERE fitter_no IN "
+            "(SELECT mgr_no FROM fitter WHERE fname = 'Ada' AND lname = 'Moe')",
+        ),
         ("What is the newest job?", "SELECT job_no, opened_ts FROM job ORDER BY opened_ts DESC LIMIT 1"),
     ],
 )
 def test_what_happened_is_read(queries: Callable[[str], list[str]], question: str, expected: str) -> None:
     assert expected in queries(question)
+
+
+@pytest.mark.parametrize(
+    "question, expected",
+    [
+        (
+            "What are the total hours per month?",
+            "SELECT SUBSTRING(logged_ts, 1, 7) AS month, SUM(hours) FROM worklog GROUP BY SUBSTRING(logged_ts, 1, 7) "
+            "ORDER BY SUBSTRING(logged_ts, 1, 7) ASC",
+        ),
+        (
+            "How many jobs were opened in each year?",
+            "SELECT SUBSTRING(opened_ts, 1, 4) AS year, COUNT(*) FROM job GROUP BY SUBSTRING(opened_ts, 1, 4) "
+            "ORDER BY SUBSTRING(opened_ts, 1, 4) ASC",
+        ),
+        (
+            "Which month had the highest total hours?",
+            "SELECT SUBSTRING(logged_ts, 1, 7) AS month FROM worklog GROUP BY SUBSTRING(logged_ts, 1, 7) "
+            "ORDER BY SUM(hours) DESC LIMIT 1",
+        ),
+    ],
+)
+def test_groups_of_time_cut_the_date(
+    queries: Callable[[str], list[str]], question: str, expected: str
+) -> None:
+    assert expected in queries(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many jobs are there per year?",  # opened or closed
+        "How many jobs were closed per month?",  # some were not
+        "How many fitters worked in each year?",  # a fitter joined then, and did not work then
+        "In which year was the yard North opened?",
+    ],
+)
+def test_other_times_make_no_groups(catalog: Catalog, question: str) -> None:
+    assert ParsedQuestion(question, catalog).period is None
 
 
 @pytest.mark.parametrize(

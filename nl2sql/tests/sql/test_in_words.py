@@ -17,6 +17,10 @@ from clew_nl2sql.sql.in_words import in_words
             "name of customers and their orders",
         ),
         ("SELECT DISTINCT city FROM t", "different city of t"),
+        (
+            "SELECT SUBSTRING(sent_on, 1, 7) AS month, COUNT(*) FROM t GROUP BY SUBSTRING(sent_on, 1, 7)",
+            "the month of sent on and the number of rows of t, for each month of sent on",
+        ),
         ("SELECT * FROM t", "all columns of t"),
         (
             "SELECT city, AVG(weight_kg) FROM t GROUP BY city HAVING COUNT(*) > 3",

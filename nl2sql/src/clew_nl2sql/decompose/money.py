@@ -97,7 +97,7 @@ def _most_money(text: str, found: re.Match[str], things: NamedThings) -> str:
 def _one_of(text: str, found: re.Match[str], things: NamedThings) -> str:
     amount = _paid_amount(found["noun"], things)
     table = things.table(found["noun"])
-    if not amount or not table:
+    if not amount or not table or things.is_plural(found["noun"]):
         return text
     figure = _PLAINER.get(found["figure"].lower(), found["figure"])
     return f"{found['lead']}{figure} {amount} of {things.plural(table)}{found['rest']}"

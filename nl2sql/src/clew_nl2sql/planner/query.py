@@ -66,6 +66,7 @@ class Query(NamedTuple):
     distinct: bool = False
     compound: tuple[str, Query] | None = None
     via: frozenset[int] = frozenset()  # keys that the question names; joins prefer them
+    period: tuple[int, str] | None = None  # a date that is grouped by year, month or day
 
     @property
     def plain(self) -> tuple[int, ...]:

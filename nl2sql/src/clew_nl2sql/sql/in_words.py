@@ -16,6 +16,7 @@ _COMPARISONS = {
     exp.LTE: "is at most",
 }  # fmt: skip
 _DATED = {exp.GT: "is after", exp.GTE: "is on or after", exp.LT: "is before", exp.LTE: "is on or before"}
+_PERIODS = {"4": "year", "7": "month", "10": "day"}
 _SETS = {exp.Union: "together with", exp.Except: "but not", exp.Intersect: "that are also in"}
 
 Phrases = dict[type, Callable[[Any], str]]
@@ -35,7 +36,7 @@ def in_words(tree: Any) -> str:
 
 _CLAUSES: dict[str, Callable[[Any], str]] = {
     "where": lambda clause: f"where {_condition(clause.this)}",
-    "group": lambda clause: f"for each {_values(clause.expressions)}",
+    "group": lambda clause: f"for each {_values(clause.expressions).removeprefix('the ')}",
     "having": lambda clause: f"if {_condition(clause.this)}",
     "order": lambda clause: f"sorted by {_listed([_ordered(one) for one in clause.expressions])}",
     "limit": lambda clause: _limited(clause.expression.sql()),
@@ -83,6 +84,7 @@ def _counted(node: Any) -> str:
 
 _VALUES: Phrases = {
     **dict.fromkeys((exp.Alias, exp.Paren, exp.Cast, exp.TsOrDsToDate), lambda node: _value(node.this)),
+    exp.Substring: lambda node: _part(node),
     exp.Star: lambda node: "all columns",
     exp.Column: lambda node: _name(node.name),
     exp.Count: lambda node: f"the number of {_counted(node.this)}",
@@ -93,6 +95,13 @@ _VALUES: Phrases = {
     exp.Literal: lambda node: repr(node.name) if node.is_string else str(node.sql()),
     exp.Query: lambda node: f"({in_words(node)})",
 }
+
+
+def _part(node: Any) -> str:
+    """Return the year, month or day of a date."""
+    length = node.args.get("length")
+    unit = _PERIODS.get(length.name if isinstance(length, exp.Literal) else "")
+    return f"the {unit} of {_value(node.this)}" if unit else str(node.sql())
 
 
 def _condition(node: Any) -> str:

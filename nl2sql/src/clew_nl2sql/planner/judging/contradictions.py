@@ -276,7 +276,8 @@ def _groups_by_days(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "each year" or "per month" has a group for every day, or for every monthly salary."""
     after = [parsed.word(at + 1) for at, word in enumerate(parsed.low) if word in EACH or word == "by"]
     spans = [word for word in after if word in _SPANS]
-    groups = [parsed.schema.columns[column] for column in query.group]
+    cut = query.period[0] if query.period is not None else None
+    groups = [parsed.schema.columns[column] for column in query.group if column != cut]
     return bool(spans) and any(c.kind == "date" or spans[0] not in c.words for c in groups)
 
 

@@ -2,17 +2,30 @@
 
 - "The customers with the highest total amount of orders" are groups of orders, and not single orders.
 - "Which 10 customers" are ten, and not one.
+- "Per month" makes groups of months.
 """
 
 from __future__ import annotations
 
+from clew_nl2sql.planner.judging.figures import EACH
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
 
 
 def has_strange_shape(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether groups are single rows, or a number of things is forgotten."""
-    return _adds_up_single_rows(parsed, query) or _forgets_how_many(parsed, query)
+    return (
+        _adds_up_single_rows(parsed, query)
+        or _forgets_how_many(parsed, query)
+        or _forgets_period(parsed, query)
+    )
+
+
+def _forgets_period(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether "per month" makes no groups of months, or more groups than these."""
+    if parsed.period is None:
+        return False
+    return query.period is None or (len(query.group) > 1 and len(EACH & set(parsed.low)) < 2)
 
 
 def _adds_up_single_rows(parsed: ParsedQuestion, query: Query) -> bool:

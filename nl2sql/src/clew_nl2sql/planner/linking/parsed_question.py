@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.linking.comment_linking import comment_index, link_comments
+from clew_nl2sql.planner.linking.periods import link_period
 from clew_nl2sql.planner.linking.predicates import find_predicates
 from clew_nl2sql.planner.linking.schema_index import prepare
 from clew_nl2sql.planner.linking.schema_linking import Mention, Target, link_schema
@@ -82,6 +83,7 @@ class ParsedQuestion:
         self._leave_out_views()
         self.values = [v for v in self.values if not (self._better_as_schema(v) or self._is_event(v))]
         self._add_predicates()
+        self.period, self.mentions = link_period(self.tokens, self.schema, self.mentions)
         self._add_comments(catalog)
         self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
         self.cues: list[Cue] = []

@@ -18,6 +18,7 @@ from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, w
 
 MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
+_ROLES = word_set("manager supervisor boss coordinator lead leader mentor parent superior chief referrer")
 _CODES = frozenset(["id", "code", "key", "number", "tag"])
 GLUE = word_set("of in by to be per the a an and at on for with is or have has had can")
 # Some schemas add prefixes and suffixes to every table name.
@@ -112,6 +113,21 @@ class SchemaIndex:
     def refers(self, column: int, table: int) -> bool:
         """Return whether a column is a reference to a table."""
         return any(a == column and self.columns[b].table == table for a, b in self.edges)
+
+    def key_of_same(self, column: int) -> int | None:
+        """Return the key of its own table that a column refers to: the manager of an employee is one."""
+        table = self.columns[column].table
+        own = [b for a, b in self.edges if a == column and self.columns[b].table == table]
+        return own[0] if own else self._undeclared_same(self.columns[column])
+
+    def _undeclared_same(self, column: SchemaColumn) -> int | None:
+        """Return the key for `mgr_no` next to `emp_no`: a role of the same people, with values of the key."""
+        key = self.tables[column.table].key
+        if key is None or column.id == key or column.words[0] not in _ROLES:
+            return None
+        values, known = column.source.values, set(self.columns[key].source.values)
+        same_end = column.words[1:] == self.columns[key].words[-1:]
+        return key if same_end and values and known.issuperset(values) else None
 
     def repeats(self, column: SchemaColumn, times: int) -> bool:
         """Return whether a column has its values many times, on average."""

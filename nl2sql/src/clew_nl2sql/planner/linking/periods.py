@@ -1,0 +1,85 @@
+"""Find groups of time: "per month" and "for each year" are groups of a date, cut to the month or the year.
+
+The date is the one that the question names, or else the only one of the tables that it names. It has no gaps: if some
+rows lack the date, or if several dates may be meant, the word stays unread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
+from clew_nl2sql.planner.linking.schema_linking import Mention, Target
+from clew_nl2sql.planner.words.lexicon import word_set
+from clew_nl2sql.planner.words.tokens import Token
+
+UNITS = {"year": 4, "month": 7, "day": 10}  # length of the beginning of a date
+_EACH = word_set("each every per by")
+_WHICH = ("which", "what")
+_RANKS = word_set("most fewest least highest lowest")
+_BIRTHS = word_set("birth born dob birthdate birthday")
+
+
+class Period(NamedTuple):
+    """A word that groups by time, and the date column that it cuts."""
+
+    at: int
+    column: int
+    unit: str
+
+
+def link_period(
+    tokens: list[Token], schema: SchemaIndex, mentions: list[Mention]
+) -> tuple[Period | None, list[Mention]]:
+    """Return the period that a question groups by, and the mentions with it; "year" has no other meaning then."""
+    at = _said_at(tokens, mentions)
+    if at is None:
+        return None, mentions
+    others = [m for m in mentions if not m.start <= at < m.end]
+    date = _date(schema, others)
+    if date is None:
+        return None, others
+    target = Target(date.table, date.id, 1.0, 1.0, "exact", False)
+    linked = sorted([*others, Mention(at, at + 1, (target,))], key=lambda m: m.start)
+    return Period(at, date.id, tokens[at].low), linked
+
+
+def _said_at(tokens: list[Token], mentions: list[Mention]) -> int | None:
+    """Return the position of the year of "per year", if it is not the name of a column."""
+    for at, token in enumerate(tokens[1:], 1):
+        if token.low in UNITS and _groups(tokens, at - 1):
+            around = next((m for m in mentions if m.start <= at < m.end), None)
+            return None if around is not None and around.best().way == "exact" else at
+    return None
+
+
+def _groups(tokens: list[Token], at: int) -> bool:
+    """Return whether a word makes groups: "per", and the "which" of "which month had the most"."""
+    ranked = tokens[at].low in _WHICH and not _RANKS.isdisjoint(token.low for token in tokens)
+    return tokens[at].low in _EACH or ranked
+
+
+def _acting(schema: SchemaIndex) -> set[int]:
+    """Return the tables of who or what something with a date was done to: "donors who gave" did not register then."""
+    columns = schema.columns
+    dated = {c.table for c in columns if c.kind == "date"}
+    pairs = [(columns[a].table, columns[b].table) for a, b in schema.edges]
+    return {b for a, b in pairs if a != b and a in dated}
+
+
+def _date(schema: SchemaIndex, mentions: list[Mention]) -> SchemaColumn | None:
+    """Return the date of a period: the one that the question names in its tables, or else the only one of these."""
+    tables = {m.best().table for m in mentions}
+    dates = [c for c in schema.columns if c.kind == "date" and _BIRTHS.isdisjoint(c.words)]
+    said = {t.column for m in mentions for t in m.targets if _names_date(schema, m)}
+    if said:
+        tables = {m.best().table for m in mentions if m.best().column is None} or tables
+        meant = [c for c in dates if c.id in said and c.table in tables]
+    else:
+        meant = [c for c in dates if c.table in tables - _acting(schema)]
+    return meant[0] if len(meant) == 1 and not meant[0].nulls else None
+
+
+def _names_date(schema: SchemaIndex, mention: Mention) -> bool:
+    column = mention.best().column
+    return column is not None and schema.columns[column].kind == "date"
