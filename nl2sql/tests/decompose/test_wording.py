@@ -91,6 +91,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         ("Which climbers have no hall assigned?", "Which climbers have no hall?"),
         ("How many climbers assigned to North Wall are there?", "How many climbers of North Wall are there?"),
         ("When did Ann Berg last pay?", "What is the latest paid on of payments of Ann Berg?"),
+        ("What is the number of the latest visit?", "What is the visit no of the latest visit?"),
         ("Which of our halls opened first?", "Which halls has the earliest opened on?"),
         ("Which climbers left the company?", "Which climbers left?"),
         ("Which climbers have no rental with us?", "Which climbers have no rental?"),
@@ -122,6 +123,8 @@ def test_a_wording_becomes_a_question_about_tables(catalog: Catalog, question: s
         "How much has each climber collected?",  # nobody collects payments but us
         "How much has Ann Berg earned?",
         "Who has the rope?",
+        "What is the number of the latest visits?",  # a count
+        "What is the number of the latest rental?",  # rentals have none
         "How many visits are assigned to each climber?",
     ],
 )

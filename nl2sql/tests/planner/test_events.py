@@ -25,8 +25,10 @@ from clew_nl2sql.planner.query import Query, SelectItem
 
 SCRIPT = """
 CREATE TABLE fitter (
-  fitter_no INTEGER PRIMARY KEY, fname TEXT NOT NULL, lname TEXT NOT NULL, mgr_no INTEGER, joined DATE NOT NULL);
-CREATE TABLE yard (yard_cd TEXT PRIMARY KEY, yard_name TEXT NOT NULL, opened DATE NOT NULL, closed DATE);
+  fitter_no INTEGER PRIMARY KEY, fname TEXT NOT NULL, lname TEXT NOT NULL, mgr_no INTEGER, joined DATE NOT NULL,
+  newsletter_reader BOOLEAN NOT NULL);
+CREATE TABLE yard (yard_cd TEXT PRIMARY KEY, yard_name TEXT NOT NULL, opened DATE NOT NULL, closed DATE,
+  lease_year INTEGER NOT NULL);
 CREATE TABLE job (
   job_no TEXT PRIMARY KEY, fitter_no INTEGER NOT NULL REFERENCES fitter(fitter_no), yard_cd TEXT NOT NULL,
   status TEXT NOT NULL, opened_ts TIMESTAMP NOT NULL, closed_ts TIMESTAMP, cost NUMERIC NOT NULL,
@@ -44,12 +46,12 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         opened.executescript(SCRIPT)
         first, last = ("Ada", "Bo", "Cy", "Di"), ("Berg", "Holm", "Lund", "Moe")
         fitter = [
-            (n, first[n % 4], last[n // 4], None if n < 2 else n % 2, f"20{10 + n % 9}-03-01")
+            (n, first[n % 4], last[n // 4], None if n < 2 else n % 2, f"20{10 + n % 9}-03-01", n % 2)
             for n in range(16)
         ]
-        opened.executemany("INSERT INTO fitter VALUES (?, ?, ?, ?, ?)", fitter)
-        yards = [("N", "North", "2001-01-01", None), ("S", "South", "2005-01-01", "2023-05-05")]
-        opened.executemany("INSERT INTO yard VALUES (?, ?, ?, ?)", yards)
+        opened.executemany("INSERT INTO fitter VALUES (?, ?, ?, ?, ?, ?)", fitter)
+        yards = [("N", "North", "2001-01-01", None, 2021), ("S", "South", "2005-01-01", "2023-05-05", 2023)]
+        opened.executemany("INSERT INTO yard VALUES (?, ?, ?, ?, ?)", yards)
         for n in range(400):
             day = f"20{19 + n % 6}-{1 + n % 12:02d}-{1 + n % 28:02d} 10:00:00"
             state, done = ("open", None) if n % 3 else ("closed", day)
@@ -114,6 +116,10 @@ def test_a_state_is_one(catalog: Catalog) -> None:
             "SELECT fname, lname FROM fitter WHERE NOT fitter_no IN (SELECT fitter_no FROM job)",
         ),
         ("How many rush jobs are there?", "SELECT COUNT(*) FROM job WHERE rush_flg = 1"),
+        (
+            "How many fitters are readers of the newsletter?",
+            "SELECT COUNT(*) FROM fitter WHERE newsletter_reader = 1",
+        ),
         ("How many warranty jobs are there?", "SELECT COUNT(*) FROM job WHERE under_warranty = 1"),
         (
             "Who is the manager of Ada Moe?",
@@ -217,6 +223,7 @@ def test_a_figure_is_added_up_for_what_is_shown(catalog: Catalog) -> None:
             "Which fitters have the most hours in 2023?",
             "Which fitters have the most hours with logged ts between 2023-01-01 and 2023-12-31?",
         ),
+        ("Which yards have a lease in 2023?", "Which yards have a lease in 2023?"),
         # Several dates of the job may be meant.
         ("Which jobs are from 2023?", "Which jobs are from 2023?"),
         (

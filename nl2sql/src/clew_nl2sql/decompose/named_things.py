@@ -117,6 +117,16 @@ class NamedThings:
 
     # -- dates -------------------------------------------------------------------------------------------------
 
+    def number_of(self, noun: str, kind: str) -> str | None:
+        """Return the only number, or code, that differs in every row of a table."""
+        table = self.table(noun)
+        ends = (
+            [c for c in table.columns if _full(name_words(c.name)[-1])[-1] == kind.lower()] if table else []
+        )
+        rows = table.row_count or 0 if table else 0
+        own = [c for c in ends if c.n_distinct is None or c.n_distinct == rows]
+        return _spoken(own[0]) if len(own) == 1 and not self.is_plural(noun) else None
+
     def date_of(self, table: Table | None, verb: str) -> str | None:
         """Return the only date of a table that a verb names; without a verb, its only date."""
         if table is None:

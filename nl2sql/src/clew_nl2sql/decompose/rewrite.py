@@ -64,7 +64,8 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
 
     def year(found: re.Match[str]) -> str:
         days = f"{named}between {found[1]}-01-01 and {found[1]}-12-31"
-        return found[0] if _keeps_years(catalog, found[1]) else days
+        of = found[0].lower().startswith("of")  # "the cars of 2020" are of that year
+        return found[0] if _keeps_years(catalog, found[1], set() if of else said) else days
 
     return _YEAR.sub(year, in_days(text, today, named))
 
@@ -134,13 +135,24 @@ def _telling(table: Table, column: Column) -> set[str]:
     return own - _TIMES or own
 
 
-def _keeps_years(catalog: Catalog, year: str) -> bool:
+def _keeps_years(catalog: Catalog, year: str, said: set[str]) -> bool:
     """Return whether a column holds years as numbers, so that the question may refer to it."""
-    columns = [column for table in catalog.tables for column in table.columns if column.kind != "date"]
+    about = {
+        t.name for t in catalog.tables if _is_about(t, said) and any(c.kind == "date" for c in t.columns)
+    }
     return any(
-        "year" in name_words(column.name) or (_has(column.values, year) and _holds_years(column))
-        for column in columns
+        ("year" in name_words(c.name) and not (about - {table.name} and _is_another_year(table, c, said)))
+        or (_has(c.values, year) and _holds_years(c) and "year" not in name_words(c.name))
+        for table in catalog.tables
+        for c in table.columns
+        if c.kind != "date"
     )
+
+
+def _is_another_year(table: Table, column: Column, said: set[str]) -> bool:
+    """Return whether a question does not name what a year is of: the model of `model_year`."""
+    of = _stems(column.name) - _stems(table.own_name) - {"year"}
+    return bool(of) and of.isdisjoint(said)
 
 
 def _holds_years(column: Column) -> bool:

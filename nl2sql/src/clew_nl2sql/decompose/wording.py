@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 
-from clew_nl2sql.decompose.events import first_or_last, last_done, late, overdue, when
+from clew_nl2sql.decompose.events import first_or_last, last_done, late, number_of, overdue, when
 from clew_nl2sql.decompose.money import amounts, figures
 from clew_nl2sql.decompose.named_things import NamedThings
 from clew_nl2sql.decompose.notes import completed, descending, grouped, highest
@@ -42,8 +42,8 @@ _SILENT = (
 )  # fmt: skip
 
 _RULES: tuple[Callable[[str, NamedThings], str], ...] = (
-    apart, nothing, assigned, owned, late, figures, amounts, completed, grouped, descending, highest, first_or_last,
-    when, last_done, owner, who,
+    apart, number_of, nothing, assigned, owned, late, figures, amounts, completed, grouped, descending, highest,
+    first_or_last, when, last_done, owner, who,
 )  # fmt: skip
 
 

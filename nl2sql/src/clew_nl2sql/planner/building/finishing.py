@@ -1,4 +1,4 @@
-"""The last changes of a query: its join keys, groups of time, and the rows that a reference to the same table points to."""
+"""The last changes of a query: its join keys, groups of time, and rows that their own table refers to."""
 
 from __future__ import annotations
 

@@ -49,8 +49,15 @@ def _said_at(tokens: list[Token], mentions: list[Mention]) -> int | None:
     for at, token in enumerate(tokens[1:], 1):
         if token.low in UNITS and _groups(tokens, at - 1):
             around = next((m for m in mentions if m.start <= at < m.end), None)
-            return None if around is not None and around.best().way == "exact" else at
+            return None if around is not None and _is_column(around, mentions) else at
     return None
+
+
+def _is_column(mention: Mention, mentions: list[Mention]) -> bool:
+    """Return whether a mention is the name of a column, or a part of it in a table that the question names."""
+    best = mention.best()
+    tables = {m.best().table for m in mentions if m is not mention}
+    return best.way == "exact" and (best.coverage == 1 or best.table in tables)
 
 
 def _groups(tokens: list[Token], at: int) -> bool:

@@ -80,7 +80,7 @@ def _flag(
     tokens: list[Token], at: int, flags: list[tuple[SchemaColumn, tuple[str, ...]]]
 ) -> ValueMention | None:
     """Return the condition that a flag is set, or not."""
-    matches = [(column, hit) for column, words in flags if (hit := _named(tokens, at, words))]
+    matches = [(column, hit) for column, words in flags if (hit := _named_in_any_order(tokens, at, words))]
     if not matches or (at and tokens[at - 1].low in _GROUPS):
         return None
     longest = max(end for _, (end, _) in matches)
@@ -209,6 +209,11 @@ def _names_flag(column: SchemaColumn, words: tuple[str, ...], both_in_many: bool
         return False
     counts = words[-1] in _QUANTITIES or lemma(name[-1]) != name[-1]
     return bool(_ADJECTIVE.search(words[-1])) or (both_in_many and not counts)
+
+
+def _named_in_any_order(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, bool] | None:
+    """Return where a flag ends; "subscribed to the newsletter" states `newsletter_subscriber`."""
+    return _named(tokens, at, words) or (_named(tokens, at, words[::-1]) if len(words) == 2 else None)
 
 
 def _named(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, bool] | None:
