@@ -32,7 +32,7 @@ def link_period(
     tokens: list[Token], schema: SchemaIndex, mentions: list[Mention]
 ) -> tuple[Period | None, list[Mention]]:
     """Return the period that a question groups by, and the mentions with it; "year" has no other meaning then."""
-    at = _said_at(tokens, mentions)
+    at = _said_at(tokens, schema, mentions)
     if at is None:
         return None, mentions
     others = [m for m in mentions if not m.start <= at < m.end]
@@ -44,20 +44,24 @@ def link_period(
     return Period(at, date.id, tokens[at].low), linked
 
 
-def _said_at(tokens: list[Token], mentions: list[Mention]) -> int | None:
+def _said_at(tokens: list[Token], schema: SchemaIndex, mentions: list[Mention]) -> int | None:
     """Return the position of the year of "per year", if it is not the name of a column."""
     for at, token in enumerate(tokens[1:], 1):
         if token.low in UNITS and _groups(tokens, at - 1):
             around = next((m for m in mentions if m.start <= at < m.end), None)
-            return None if around is not None and _is_column(around, mentions) else at
+            return None if around is not None and _is_column(around, schema, mentions) else at
     return None
 
 
-def _is_column(mention: Mention, mentions: list[Mention]) -> bool:
-    """Return whether a mention is the name of a column, or a part of it in a table that the question names."""
+def _is_column(mention: Mention, schema: SchemaIndex, mentions: list[Mention]) -> bool:
+    """Return whether a mention is the name of a column, or a part of it in a table that the question names: the
+    `monthly_fee` of "per month". A date is not named by just "year".
+    """
     best = mention.best()
-    tables = {m.best().table for m in mentions if m is not mention}
-    return best.way == "exact" and (best.coverage == 1 or best.table in tables)
+    if best.way != "exact" and _names_date(schema, mention):
+        return False
+    tables = _named(mentions) or {m.best().table for m in mentions if m is not mention}
+    return best.coverage == 1 or best.table in tables
 
 
 def _groups(tokens: list[Token], at: int) -> bool:
@@ -80,11 +84,15 @@ def _date(schema: SchemaIndex, mentions: list[Mention]) -> SchemaColumn | None:
     dates = [c for c in schema.columns if c.kind == "date" and _BIRTHS.isdisjoint(c.words)]
     said = {t.column for m in mentions for t in m.targets if _names_date(schema, m)}
     if said:
-        tables = {m.best().table for m in mentions if m.best().column is None} or tables
+        tables = _named(mentions) or tables
         meant = [c for c in dates if c.id in said and c.table in tables]
     else:
         meant = [c for c in dates if c.table in tables - _acting(schema)]
     return meant[0] if len(meant) == 1 and not meant[0].nulls else None
+
+
+def _named(mentions: list[Mention]) -> set[int]:
+    return {m.best().table for m in mentions if m.best().column is None}
 
 
 def _names_date(schema: SchemaIndex, mention: Mention) -> bool:
