@@ -166,6 +166,7 @@ def test_groups_of_time_cut_the_date(
         "How many jobs were closed per month?",  # some were not
         "How many fitters worked in each year?",  # a fitter joined then, and did not work then
         "In which year was the yard North opened?",
+        "How many hours were invoiced per month?",  # that is another day
     ],
 )
 def test_other_times_make_no_groups(catalog: Catalog, question: str) -> None:

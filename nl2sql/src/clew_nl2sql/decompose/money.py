@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clew_nl2sql.decompose.named_things import NamedThings
+from clew_nl2sql.decompose.named_things import PAID, NamedThings
 
 _HOW_MUCH = re.compile(
     r"how much (?:money |revenue |income )?(?:did|do|have|has) (?:we|our \w+|they) "
@@ -17,9 +17,6 @@ _SUM = re.compile(
     r"\b(?:the )?(sum|total|total sum|total value)( of)? (?:all |the |our |all the )?(\w+)\b"
     r"(?! (?:amount|price|cost|fee|value))",
     re.I,
-)
-_PAID = frozenset(  # "the total bookings" may be their number; "the total payments" are an amount
-    "payment donation invoice refund expense fee fine deposit contribution".split()  # noqa: SIM905
 )
 _GAVE = (
     r"(?:given?|gave|paid|pay|donated?|contributed?|spent|spend|raised?|collected?|received?|earned?|generated?|"
@@ -83,12 +80,13 @@ def _given(text: str, found: re.Match[str], things: NamedThings) -> str:
     if paid is None:
         return text
     whose = f"for each {thing}" if is_each else f"of {found['thing']}"
-    return f"What is the total {paid[0]} of {paid[1]} {whose}{found['rest']}?"
+    total = "sum of the" if paid[0].startswith("total") else "total"
+    return f"What is the {total} {paid[0]} of {paid[1]} {whose}{found['rest']}?"
 
 
 def _most_money(text: str, found: re.Match[str], things: NamedThings) -> str:
     paid = things.paid_for("", "", "") if things.table(found["thing"]) else None
-    if paid is None:
+    if paid is None or paid[0].startswith("total"):
         return text
     edge = "highest" if found["edge"].lower() == "most" else "lowest"
     return f"Which {found['thing']} has the {edge} total {paid[0]} of {paid[1]}{found['rest']}"
@@ -105,7 +103,7 @@ def _one_of(text: str, found: re.Match[str], things: NamedThings) -> str:
 
 def _paid_amount(noun: str, things: NamedThings) -> str | None:
     table = things.table(noun)
-    return things.amount_in(table) if table is not None and things.singular(noun) in _PAID else None
+    return things.amount_in(table) if table is not None and things.singular(noun) in PAID else None
 
 
 def amounts(text: str, things: NamedThings) -> str:
@@ -123,7 +121,7 @@ def amounts(text: str, things: NamedThings) -> str:
 def _added_up(text: str, found: re.Match[str], things: NamedThings) -> str:
     noun = found[3]
     table = things.table(noun)
-    is_sum = found[1].lower() != "total" or things.singular(noun) in _PAID
+    is_sum = found[1].lower() != "total" or things.singular(noun) in PAID
     if table is None or not is_sum or not things.is_plural(noun) or things.has_column(table, "total"):
         return text
     amount = things.amount_in(table)

@@ -15,6 +15,9 @@ _TAKEN = frozenset(stem(word) for word in ["received", "receive", "collected", "
 _OWED = word_set(
     "refund salary wage payroll payout expense cost loan debt claim grant budget bonus commission quote"
 )
+PAID = word_set("payment donation invoice refund expense fee fine deposit contribution")
+_SPENT = frozenset(stem(word) for word in ["spent", "spend", "generated"])
+_BOUGHT = word_set("order sale purchase booking rental")
 _PEOPLE = word_set("birth gender sex surname salary wage")
 _ENDINGS = frozenset(
     stem(word)
@@ -205,18 +208,24 @@ class NamedThings:
 
     def paid_for(self, thing: str, verb: str, named: str) -> tuple[str, str] | None:
         """Return the only amount that belongs to a thing, and its table: the one that is named, that a verb names, or
-        that alone refers to the thing.
+        the payments that refer to the thing.
         """
         table = self.table(thing)
         near = self._tables if table is None else self._referring(table)
-        found = [(t, amount) for t in near if (amount := self.amount_in(t))]
+        amounts = [(t, amount) for t in self._tables if (amount := self.amount_in(t))]
+        found = [f for f in amounts if f[0] in near and self._is_paid(f[0], verb)]
         if named:
-            found = [(t, amount) for t, amount in found if t == self.table(named)]
-        elif meant := [f for f in found if stem(verb) in {stem(w) for w in name_words(f[0].own_name)}]:
-            found = meant
-        else:
-            found = [f for f in found if stem(verb) not in _TAKEN and _OWED.isdisjoint(_singulars(f[0]))]
+            found = [f for f in amounts if f[0] == self.table(named)]
+        elif meant := [f for f in amounts if stem(verb) in {stem(w) for w in name_words(f[0].own_name)}]:
+            pays = table is None or _is_people(table)
+            found = meant if pays or len(meant) != 1 or meant[0][0] in near else []
         return (found[0][1], _plural(found[0][0])) if len(found) == 1 else None
+
+    def _is_paid(self, table: Table, verb: str) -> bool:
+        """Return whether the rows of a table are what is paid, or what money is spent on."""
+        own = lemma(name_words(table.own_name)[-1])
+        bought = stem(verb) in _SPENT and own in _BOUGHT
+        return stem(verb) not in _TAKEN and (own in PAID or bought) and _OWED.isdisjoint(_singulars(table))
 
     def _referring(self, table: Table) -> list[Table]:
         schema = prepare(self._catalog)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.linking.schema_linking import Mention, Target
+from clew_nl2sql.planner.words.inflection import stem
 from clew_nl2sql.planner.words.lexicon import word_set
 from clew_nl2sql.planner.words.tokens import Token
 
@@ -18,6 +19,10 @@ _EACH = word_set("each every per by")
 _WHICH = ("which", "what")
 _RANKS = word_set("most fewest least highest lowest")
 _BIRTHS = word_set("birth born dob birthdate birthday")
+
+
+_GLUE = word_set("in for on the each every per by which what")
+_PLAIN = frozenset(stem(word) for word in ["date", "time", "day", "at", "on", "timestamp", "datetime"])
 
 
 class Period(NamedTuple):
@@ -37,7 +42,7 @@ def link_period(
         return None, mentions
     others = [m for m in mentions if not m.start <= at < m.end]
     date = _date(schema, others)
-    if date is None:
+    if date is None or _happens_at_another(tokens, at, date, schema):
         return None, others
     target = Target(date.table, date.id, 1.0, 1.0, "exact", False)
     linked = sorted([*others, Mention(at, at + 1, (target,))], key=lambda m: m.start)
@@ -87,8 +92,23 @@ def _date(schema: SchemaIndex, mentions: list[Mention]) -> SchemaColumn | None:
         tables = _named(mentions) or tables
         meant = [c for c in dates if c.id in said and c.table in tables]
     else:
-        meant = [c for c in dates if c.table in tables - _acting(schema)]
+        own = [c for c in dates if c.table in tables and _event(schema, c) == set()]
+        meant = own if len(own) == 1 else [c for c in dates if c.table in tables - _acting(schema)]
     return meant[0] if len(meant) == 1 and not meant[0].nulls else None
+
+
+def _event(schema: SchemaIndex, column: SchemaColumn) -> set[str]:
+    """Return what happened on a date, without the words of its table: none for the `booked_at` of bookings."""
+    own = {stem(word) for word in schema.tables[column.table].words}
+    return {stem(word) for word in column.words} - _PLAIN - own
+
+
+def _happens_at_another(tokens: list[Token], at: int, date: SchemaColumn, schema: SchemaIndex) -> bool:
+    """Return whether "delivered per month" would be the month of another event."""
+    before = [token.low for token in tokens[:at] if token.low not in _GLUE]
+    verb = before[-1] if before else ""
+    known = {stem(word) for word in (*date.words, *schema.tables[date.table].words)}
+    return verb.endswith("ed") and stem(verb) not in known
 
 
 def _named(mentions: list[Mention]) -> set[int]:
