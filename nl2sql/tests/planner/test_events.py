@@ -36,6 +36,7 @@ CREATE TABLE job (
 CREATE TABLE worklog (
   log_id INTEGER PRIMARY KEY, job_no TEXT NOT NULL, fitter_no INTEGER NOT NULL, logged_ts TIMESTAMP NOT NULL,
   hours NUMERIC NOT NULL);
+CREATE TABLE permit (permit_id INTEGER PRIMARY KEY, placed_on DATE NOT NULL, sent_on DATE NOT NULL);
 """
 
 
@@ -52,6 +53,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         opened.executemany("INSERT INTO fitter VALUES (?, ?, ?, ?, ?, ?)", fitter)
         yards = [("N", "North", "2001-01-01", None, 2021), ("S", "South", "2005-01-01", "2023-05-05", 2023)]
         opened.executemany("INSERT INTO yard VALUES (?, ?, ?, ?, ?)", yards)
+        opened.execute("INSERT INTO permit VALUES (1, '2024-05-01', '2024-06-01')")
         for n in range(400):
             day = f"20{19 + n % 6}-{1 + n % 12:02d}-{1 + n % 28:02d} 10:00:00"
             state, done = ("open", None) if n % 3 else ("closed", day)
@@ -145,6 +147,11 @@ def test_what_happened_is_read(queries: Callable[[str], list[str]], question: st
             "How many jobs were opened in each year?",
             "SELECT SUBSTRING(opened_ts, 1, 4) AS year, COUNT(*) FROM job GROUP BY SUBSTRING(opened_ts, 1, 4) "
             "ORDER BY SUBSTRING(opened_ts, 1, 4) ASC",
+        ),
+        (
+            "How many permits are there for each month?",
+            "SELECT SUBSTRING(placed_on, 1, 7) AS month, COUNT(*) FROM permit GROUP BY SUBSTRING(placed_on, 1, 7) "
+            "ORDER BY SUBSTRING(placed_on, 1, 7) ASC",
         ),
         (
             "Which month had the highest total hours?",

@@ -15,6 +15,7 @@ from clew_nl2sql.planner.building.render import tree_of
 from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.periods import CREATED
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.words.inflection import stem
@@ -23,10 +24,6 @@ from clew_nl2sql.planner.words.lexicon import SYNONYMS, word_set
 _SAMPLED = timedelta(days=4)  # the latest days may be missing in a sample
 _UPDATED = word_set("update updated modified changed load loaded")
 _BIRTHS = word_set("birth born dob birthdate birthday")
-_CREATED = frozenset(
-    stem(word)
-    for word in "created creation recorded registered registration entered inserted made placed".split()  # noqa: SIM905
-)
 _STARTS = frozenset(stem(word) for word in ["started", "starts", "begins", "began", "from"])
 _FINISHES = frozenset(stem(word) for word in ["ended", "ends", "finished", "until", "to"])
 _DONE = word_set("done performed completed finished carried")
@@ -119,7 +116,7 @@ def _usual(parsed: ParsedQuestion, table: int) -> int | None:
     for own in (
         [c.id for c in dates if not _event(parsed, c)],
         starts if paired else [],
-        [c.id for c in dates if _event(parsed, c) and _event(parsed, c) <= _CREATED],
+        [c.id for c in dates if _event(parsed, c) and _event(parsed, c) <= CREATED],
         [c.id for c in dates if not c.may_lack] if any(c.nulls for c in dates) else [],
     ):
         if len(own) == 1:

@@ -22,6 +22,10 @@ _BIRTHS = word_set("birth born dob birthdate birthday")
 
 
 _GLUE = word_set("in for on the each every per by which what")
+CREATED = frozenset(
+    stem(word)
+    for word in word_set("created creation recorded registered registration entered inserted made placed")
+)
 _PLAIN = frozenset(stem(word) for word in ["date", "time", "day", "at", "on", "timestamp", "datetime"])
 
 
@@ -92,8 +96,10 @@ def _date(schema: SchemaIndex, mentions: list[Mention]) -> SchemaColumn | None:
         tables = _named(mentions) or tables
         meant = [c for c in dates if c.id in said and c.table in tables]
     else:
-        own = [c for c in dates if c.table in tables and _event(schema, c) == set()]
-        meant = own if len(own) == 1 else [c for c in dates if c.table in tables - _acting(schema)]
+        own = [c for c in dates if c.table in tables and not _event(schema, c)]
+        free = [c for c in dates if c.table in tables - _acting(schema)]
+        created = [c for c in free if _event(schema, c) <= CREATED]
+        meant = own if len(own) == 1 else created if len(created) == 1 else free
     return meant[0] if len(meant) == 1 and not meant[0].nulls else None
 
 
@@ -107,7 +113,7 @@ def _happens_at_another(tokens: list[Token], at: int, date: SchemaColumn, schema
     """Return whether "delivered per month" would be the month of another event."""
     before = [token.low for token in tokens[:at] if token.low not in _GLUE]
     verb = before[-1] if before else ""
-    known = {stem(word) for word in (*date.words, *schema.tables[date.table].words)}
+    known = {stem(word) for word in (*date.words, *schema.tables[date.table].words)} | CREATED
     return verb.endswith("ed") and stem(verb) not in known
 
 
