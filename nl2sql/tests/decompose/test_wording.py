@@ -49,6 +49,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         # notes
         ("visits per status", "How many visits are there for each status"),
         ("cancelled visits by status", "How many cancelled visits are there for each status"),
+        ("climbers joined per year", "How many climbers were joined for each year"),
         ("number of visits per climber", "What is the number of visits for each climber"),
         ("average price by kind of rentals", "What is the average price for each rentals kind"),
         ("Total amount by method", "What is the total amount for each method"),

@@ -185,6 +185,7 @@ def test_other_times_make_no_groups(catalog: Catalog, question: str) -> None:
     [
         ("How many jobs with their cost were finished before 2020?", "cost <"),
         ("How many rush jobs are there?", "DISTINCT rush_flg"),
+        ("jobs opened per month", "month FROM"),
         ("How many fitters worked at the yard North between 2021-01-01 and 2021-12-31?", "joined"),
     ],
 )

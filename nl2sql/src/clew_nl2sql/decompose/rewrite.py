@@ -122,12 +122,24 @@ def _acted(said: set[str], catalog: Catalog) -> set[str]:
     """
     schema = prepare(catalog)
     about = {t.name for t in catalog.tables if _is_about(t, said)}
-    names = [(schema.columns[a].table, schema.columns[b].table) for a, b in schema.edges]
-    refers = {(schema.tables[a].name, schema.tables[b].name) for a, b in names if a != b}
+    pairs = [(schema.columns[a].table, schema.columns[b].table) for a, b in schema.edges]
+    refers = {(schema.tables[a].name, schema.tables[b].name) for a, b in pairs if a != b}
     both = [t.name for t in catalog.tables if len({b for a, b in refers if a == t.name} & about) > 1]
     apart = len(about) == 2 and not any({a, b} == about for a, b in refers)
     acted = about | set(both if apart and len(both) == 1 else ())
-    return {name for name in acted if not any((other, name) in refers for other in acted)}
+    dated = {t.name for t in catalog.tables if any(c.kind == "date" for c in t.columns)}
+    things = {end for name in acted & dated for end in _referred(name, refers)}
+    return acted - things
+
+
+def _referred(name: str, refers: set[tuple[str, str]]) -> set[str]:
+    """Return the tables that a table refers to, also through others, without itself."""
+    found: set[str] = set()
+    new = {name}
+    while new:
+        new = {b for a, b in refers if a in new} - found
+        found |= new
+    return found - {name}
 
 
 def _telling(table: Table, column: Column) -> set[str]:

@@ -215,7 +215,7 @@ def _counts_quantity(parsed: ParsedQuestion, assignment: Assignment) -> bool:
 def _is_quantity(parsed: ParsedQuestion, mention: Mention, table: int | None) -> bool:
     last, best = parsed.tokens[mention.end - 1], mention.best()
     column = parsed.schema.columns[best.column] if best.column is not None else None
-    if column is not None and best.is_exact and column.kind == "number" and not column.is_id:
+    if column is not None and best.way == "exact" and column.kind == "number" and not column.is_id:
         return all(t.column is not None for t in mention.targets)
     counted = [t.coverage for t in mention.targets if t.column is None and t.table == table]
     is_plural = last.low != last.lemma or last.low.endswith("s")

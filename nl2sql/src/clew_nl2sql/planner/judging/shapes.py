@@ -25,6 +25,9 @@ def _forgets_period(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "per month" makes no groups of months, or more groups than these."""
     if parsed.period is None:
         return False
+    figures = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
+    if not any(item.agg for item in figures):
+        return True  # a list of months
     return query.period is None or (len(query.group) > 1 and len(EACH & set(parsed.low)) < 2)
 
 
