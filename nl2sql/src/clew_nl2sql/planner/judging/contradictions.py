@@ -30,6 +30,7 @@ from clew_nl2sql.planner.deciding.acts import (
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.judging.asked_for import shows_something_else
 from clew_nl2sql.planner.judging.figures import EACH, has_other_figures
+from clew_nl2sql.planner.judging.misread import misreads_condition
 from clew_nl2sql.planner.judging.moments import dates_an_entity, dates_other_moment
 from clew_nl2sql.planner.judging.shapes import has_strange_shape
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
@@ -77,6 +78,7 @@ def contradicts(parsed: ParsedQuestion, query: Query, assignment: Assignment) ->
         or dates_an_entity(parsed, assignment, query)
         or shows_something_else(parsed, query)
         or has_strange_shape(parsed, query)
+        or misreads_condition(parsed, assignment)
     )
 
 
