@@ -35,6 +35,10 @@ from clew_nl2sql.sql.in_words import in_words
             "SELECT a FROM t WHERE (b = 1 OR b = 2) AND NOT c IS NULL AND d IS NULL",
             "a of t, where (b is 1 or b is 2) and c is known and d is missing",
         ),
+        (
+            "SELECT AVG(CASE WHEN b = 1 THEN 100.0 ELSE 0 END) FROM t WHERE c = 2",
+            "the percentage of rows where b is 1 of t, where c is 2",
+        ),
         ("SELECT a FROM t WHERE d >= '2025-01-01'", "a of t, where d is on or after '2025-01-01'"),
         ("SELECT a FROM t WHERE b BETWEEN 1 AND 2", "a of t, where b is between 1 and 2"),
         ("SELECT a FROM t WHERE b LIKE '%x%'", "a of t, where b contains 'x'"),

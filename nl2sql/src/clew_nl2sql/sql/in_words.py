@@ -82,6 +82,14 @@ def _counted(node: Any) -> str:
     return f"different {_values(node.expressions)}" if isinstance(node, exp.Distinct) else _value(node)
 
 
+def _averaged(node: Any) -> str:
+    """Return the words for an average; that of 100 for some rows and 0 for the others is their percentage."""
+    ifs: list[Any] = list(node.args.get("ifs") or ()) if isinstance(node, exp.Case) else []
+    if len(ifs) == 1 and ifs[0].args["true"].sql() == "100.0" and node.args["default"].sql() == "0":
+        return f"the percentage of rows where {_condition(ifs[0].this)}"
+    return f"the average {_value(node)}"
+
+
 _VALUES: Phrases = {
     **dict.fromkeys((exp.Alias, exp.Paren, exp.Cast, exp.TsOrDsToDate), lambda node: _value(node.this)),
     exp.Substring: lambda node: _part(node),
@@ -89,7 +97,7 @@ _VALUES: Phrases = {
     exp.Column: lambda node: _name(node.name),
     exp.Count: lambda node: f"the number of {_counted(node.this)}",
     exp.Sum: lambda node: f"the total {_value(node.this)}",
-    exp.Avg: lambda node: f"the average {_value(node.this)}",
+    exp.Avg: lambda node: _averaged(node.this),
     exp.Min: lambda node: f"the smallest {_value(node.this)}",
     exp.Max: lambda node: f"the largest {_value(node.this)}",
     exp.Literal: lambda node: repr(node.name) if node.is_string else str(node.sql()),

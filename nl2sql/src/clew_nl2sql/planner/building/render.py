@@ -96,7 +96,9 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
     if tree is None:
         raise UnjoinableTablesError
     scope = _Scope(schema, tree)
-    select = exp.Select(expressions=[_shown(item, query, scope) for item in query.select])
+    share = query.share
+    shown = [_share(share, scope)] if share else [_shown(item, query, scope) for item in query.select]
+    select = exp.Select(expressions=shown)
     select = _joined(select, tree, scope)
     if query.distinct:
         select = select.distinct(copy=False)
@@ -209,6 +211,12 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
             left = exp.cast(left, "text")
         return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _share(condition: Condition, scope: _Scope) -> exp.Expr:
+    """Return the percentage of rows that fulfil a condition."""
+    fulfilled = exp.If(this=_condition(condition, scope, scope.schema), true=exp.Literal.number("100.0"))
+    return exp.Avg(this=exp.Case(ifs=[fulfilled], default=exp.Literal.number(0)))
 
 
 def _is_null(left: exp.Expression, op: str) -> exp.Expr:

@@ -23,11 +23,12 @@ from clew_nl2sql.planner.ranking.expectations import abilities
 from clew_nl2sql.planner.ranking.features import CandidateFeatures
 from clew_nl2sql.planner.words.cues import comparative
 from clew_nl2sql.planner.words.inflection import parts, stem
-from clew_nl2sql.planner.words.lexicon import SYNONYMS
+from clew_nl2sql.planner.words.lexicon import SYNONYMS, word_set
 
 # What stems end in after the letters that related words share.
 _ENDINGS = frozenset(["", *"t s ss c d at it ut pt ib iv ic al an abl r ar ist ur".split()])  # noqa: SIM905
 _ADDED = ("total", "amount", "overall", "altogether", "combined")
+SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
 _WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
 _NOW = ("currently", "now", "current")
 _BE = ("is", "are", "was", "were", "be", "been", "being")
@@ -132,6 +133,7 @@ class _ReadWords:
                 self._denies and token.low in NEGATIONS,
                 "compared" in does and comparative(parsed.low, at) is not None,
                 token.low in ("under", "over") and following.kind == "word",
+                token.low in SHARES and "share" in does,
                 token.lemma in _ADDED and not does.isdisjoint(("sum", "count")),
                 token.lemma in silent_words()["pattern"] and "like" in does,
             )
