@@ -208,12 +208,27 @@ def same_value(gold: str, value: object) -> bool:
         return False
 
 
+def _same_columns(schema: SchemaIndex) -> dict[int, int]:
+    """Map columns that are joined by keys to one representative, the smallest of them."""
+    leader = {c.id: c.id for c in schema.columns}
+
+    def find(item: int) -> int:
+        while leader[item] != item:
+            item = leader[item]
+        return item
+
+    for source, target in schema.edges:
+        first, second = find(source), find(target)
+        leader[max(first, second)] = min(first, second)
+    return {c.id: find(c.id) for c in schema.columns}
+
+
 class Judge:
     """Says which options of a decision agree with the gold query."""
 
     def __init__(self, gold: Gold, schema: SchemaIndex, parsed: ParsedQuestion):
         self.gold, self.schema, self.parsed = gold, schema, parsed
-        self.lead = schema.same_class()
+        self.lead = _same_columns(schema)
 
     def _same(self, first: int | None, second: int | None) -> bool:
         if first is None or second is None:

@@ -39,7 +39,6 @@ STRANGE = {  # questions in other words, each with a query that looks right and 
         "Which vehicle used the most fuel?",
         "How many fragile shipments weigh more than 5 tons?",
         "What is the average freight cost per kg?",
-        "Which driver delivered the most shipments in 2024?",
     ],
     "agency": ["How many people work here?", "Which client has the highest budget?"],
     "webshop": ["What is the biggest order?"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -124,6 +125,16 @@ def test_a_day_includes_its_hours(club: Pipeline, when: str) -> None:
     assert (answer.status, answer.rows) == ("answered", ((expected,),)), answer.sql
 
 
+def test_groups_of_time(club: Pipeline) -> None:
+    answer = club.ask("How many visits started per month in 2024?")
+    months = Counter(at.strftime("%Y-%m") for _, _, at, *_ in visits() if at.year == 2024)
+    assert (answer.status, answer.rows) == ("answered", tuple(sorted(months.items()))), answer.sql
+
+
+def test_a_time_of_others_makes_no_groups(club: Pipeline) -> None:
+    assert club.ask("How many members came per year?").status != "answered"
+
+
 FLAGS: dict[str, Callable[[], int]] = {
     "How many members are active?": lambda: sum(m[4] for m in members()),
     "How many inactive members are there?": lambda: sum(not m[4] for m in members()),
@@ -192,6 +203,9 @@ def test_what_is_no_time_is_not_answered(club: Pipeline, when: str) -> None:
         ("after May 2025", "after 2025-05-31"),
         ("in the second quarter of 2024", "between 2024-04-01 and 2024-06-30"),
         ("year to date", "between 2025-01-01 and 2025-06-18"),
+        ("between 1 March and 31 May 2025", "between 2025-03-01 and 2025-05-31"),
+        ("from March to May 2025", "between 2025-03-01 and 2025-05-31"),
+        ("between 1 March and 31 April 2025", "between 1 March and 31 April 2025"),
         ("in May", "in May"),
         ("on 05/06/2025", "on 05/06/2025"),
         ("on 31 February 2025", "on 31 February 2025"),

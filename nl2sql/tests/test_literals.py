@@ -131,20 +131,41 @@ def test_a_literal_that_could_not_be_looked_up_is_never_answered(
     assert ask("What is the status of order ORD-19998?").status in ("partial", "unanswered")
 
 
-def test_at_most_twenty_probes_a_question(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of all queries to a SQLite source that read a table."""
     asked: list[str] = []
-    source = SQLiteSource(shop.removeprefix("sqlite:///"))
     run = SQLiteSource.run
 
     def counted(self: SQLiteSource, query: Any, max_rows: int) -> Any:
-        asked.append(query.sql)
+        if "FROM" in query.sql:
+            asked.append(query.sql)
         return run(self, query, max_rows)
 
     monkeypatch.setattr(SQLiteSource, "run", counted)
+    return asked
+
+
+def test_at_most_twenty_probes_a_question(shop: str, asked: list[str]) -> None:
+    source = SQLiteSource(shop.removeprefix("sqlite:///"))
     question = "Compare " + " and ".join(f"'X-{n}-y'" for n in range(40))
     found = probing.probed(question, source.catalog(), source)
     assert len(asked) == probing.MOST
     assert len(found.unchecked) >= 30
+
+
+def test_one_probe_looks_in_all_columns_of_a_table(tmp_path: Path, asked: list[str]) -> None:
+    with sqlite3.connect(tmp_path / "wide.db") as opened:
+        opened.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY, a TEXT, b TEXT, c TEXT, d TEXT)")
+        rows = ((n, f"a{n}", f"b{n}", f"c{n}", f"D-{n}-x") for n in range(ORDERS))
+        opened.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", rows)
+    opened.close()
+    source = SQLiteSource(tmp_path / "wide.db")
+    found = probing.probed("the note 'Z-4999-y'", source.catalog(), source)
+    assert len(asked) == 4  # the column that looks like it, and the others; as it is written, and in any case
+    assert found.unchecked == ()
+    row = probing.probed("the note 'd-4999-X'", source.catalog(), source).catalog.tables[0].rows[-1]
+    assert row == (4999, "a4999", "b4999", "c4999", "D-4999-x")
 
 
 def test_the_rows_found_are_part_of_the_dry_run(shop: str) -> None:

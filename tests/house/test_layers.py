@@ -77,6 +77,7 @@ clew_nl2sql/planner/deciding
 clew_nl2sql/planner/building
 clew_nl2sql/planner/ranking
 clew_nl2sql/planner/judging
+clew_nl2sql/planner/asking
 clew_nl2sql/planner
 clew_nl2sql
 clew_nl2sql/command

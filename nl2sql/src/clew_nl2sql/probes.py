@@ -1,8 +1,9 @@
 """Look up the literals of a question in the database, where the sample of a column does not hold all values.
 
-A probe is one SELECT with LIMIT 1. It passes the guard with the catalog that the user may see, and runs on the
-read-only source. There are at most `MOST` probes for a question, and they take at most `SECONDS` together. The rows
-found become part of the catalog that the planner receives, so they take part in its dry run.
+A probe is one SELECT with LIMIT 1. It looks in all columns of a table at once, passes the guard with the catalog that
+the user may see, and runs on the read-only source. There are at most `MOST` probes for a question, and they take at
+most `SECONDS` together. The start of the process that runs them does not count. The rows found become part of the
+catalog that the planner receives, so they take part in its dry run.
 
 A verbatim literal that could not be looked up everywhere is *unchecked*, and its answer is never complete. Probes are
 part of the recorded call of the planner; a replay makes none.
@@ -30,6 +31,9 @@ from clew_nl2sql.sql.guard import check
 MOST = 20
 SECONDS = 1.0
 RELATED = 20  # rows of other tables that refer to a found row
+
+
+Conditions = list[exp.Expression]  # all of which one row fulfils
 
 
 class Probed(NamedTuple):
@@ -99,6 +103,7 @@ class _Lookup:
         self._catalog = catalog
         self._source = source
         self._left = MOST
+        self._start_process()
         self._until = time.monotonic() + SECONDS
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self.exhausted = False
@@ -106,9 +111,8 @@ class _Lookup:
     def find(self, literal: Literal) -> bool:
         """Look up a literal in every open column, the likeliest first; return whether a row holds it."""
         for folded in (False, True):
-            for table, conditions in self._places(literal):
-                row = self._ask(table, [_folded(c) if folded else c for c in conditions], 1)
-                if row:
+            for table, places in self._places(literal):
+                if row := self._ask_any(table, [[_folded(c) if folded else c for c in p] for p in places]):
                     self._relate(table, row[0])
                     return True
         return False
@@ -120,13 +124,35 @@ class _Lookup:
         tables = [_with_rows(t, self._rows.get(t.name, [])) for t in self._catalog.tables]
         return msgspec.structs.replace(self._catalog, tables=tuple(tables))
 
-    def _places(self, literal: Literal) -> list[tuple[Table, list[exp.Expression]]]:
+    def _start_process(self) -> None:
+        """Run a query that reads nothing, so that the time of the probes is spent in the database."""
+        within = getattr(self._source, "within", None)
+        if within is not None:
+            try:
+                within(SECONDS).run(check("SELECT 1", self._catalog), 1)
+            except Nl2sqlError:
+                pass
+
+    def _places(self, literal: Literal) -> list[tuple[Table, list[Conditions]]]:
+        """Return the places of each table that may hold a literal: first the columns whose values look like it."""
         columns = [(t, c) for t in self._catalog.tables for c in t.columns if _is_open(c)]
         telling = is_telling(literal.text)
         fitting = [(t, c) for t, c in columns if telling and has_shape(c.values, literal.text)]
         others = [pair for pair in columns if pair not in fitting]
-        places = [(table, [_equal(column.name, literal.text)]) for table, column in fitting + others]
-        return [*places[: len(fitting)], *_full_names(self._catalog, literal), *places[len(fitting) :]]
+        return [
+            *_by_table(fitting, literal),
+            *_full_names(self._catalog, literal),
+            *_by_table(others, literal),
+        ]
+
+    def _ask_any(self, table: Table, places: list[Conditions]) -> list[tuple[Any, ...]]:
+        """Look in several places at once; one by one, if the database cannot compare one of them with a text."""
+        together = exp.or_(*(exp.and_(*conditions) for conditions in places))
+        try:
+            return self._rows_of(table, together, 1)
+        except Nl2sqlError:
+            alone = (self._ask(table, exp.and_(*conditions), 1) for conditions in places if len(places) > 1)
+            return next(filter(None, alone), [])
 
     def _relate(self, table: Table, row: tuple[Any, ...]) -> None:
         """Add a row, the rows that it refers to, and some that refer to it."""
@@ -141,10 +167,16 @@ class _Lookup:
                     continue
                 value = plain_value(row[[c.name for c in table.columns].index(other)])
                 if value is not None:
-                    related = self._ask(tables[target[0]], [_equal(target[1], value)], most)
+                    related = self._ask(tables[target[0]], _equal(target[1], value), most)
                     self._rows.setdefault(target[0], []).extend(related)
 
-    def _ask(self, table: Table, conditions: list[exp.Expression], most: int) -> list[tuple[Any, ...]]:
+    def _ask(self, table: Table, condition: exp.Expr, most: int) -> list[tuple[Any, ...]]:
+        try:
+            return self._rows_of(table, condition, most)
+        except Nl2sqlError:  # a column that cannot be compared with a text does not hold it
+            return []
+
+    def _rows_of(self, table: Table, condition: exp.Expr, most: int) -> list[tuple[Any, ...]]:
         seconds = self._until - time.monotonic()
         within = getattr(self._source, "within", None)
         if self._left <= 0 or seconds <= 0 or within is None:
@@ -153,14 +185,20 @@ class _Lookup:
         self._left -= 1
         chosen = [exp.column(column.name, quoted=True) for column in table.columns]
         query = exp.select(*chosen).from_(table_expression(table.schema, table.own_name))
-        sql = query.where(*conditions).limit(most).sql(self._catalog.dialect)
+        sql = query.where(condition).limit(most).sql(self._catalog.dialect)
         try:
             return list(within(seconds).run(check(sql, self._catalog), most).rows)
         except QueryTimeoutError:
             self.exhausted = True
-        except Nl2sqlError:  # a column that cannot be compared with a text does not hold it
-            pass
-        return []
+            return []
+
+
+def _by_table(columns: list[tuple[Table, Column]], literal: Literal) -> list[tuple[Table, list[Conditions]]]:
+    """Return the columns of each table that may hold a literal, as conditions."""
+    tables = list({table.name: table for table, _ in columns}.values())
+    return [
+        (t, [[_equal(c.name, literal.text)] for table, c in columns if table.name == t.name]) for t in tables
+    ]
 
 
 def _equal(column: str, value: Value) -> exp.Expression:
@@ -174,14 +212,14 @@ def _folded(condition: exp.Expression) -> exp.Expression:
     )
 
 
-def _full_names(catalog: Catalog, literal: Literal) -> Iterator[tuple[Table, list[exp.Expression]]]:
+def _full_names(catalog: Catalog, literal: Literal) -> Iterator[tuple[Table, list[Conditions]]]:
     """Yield the tables with a first and a last name, for a literal of two or more words."""
     words = literal.text.split()
     for table in catalog.tables if len(words) > 1 else ():
         names = {c.name.lower().replace("_", ""): c.name for c in table.columns if c.kind == "text"}
         first, last = names.get("firstname"), names.get("lastname")
         if first and last:
-            yield table, [_equal(first, " ".join(words[:-1])), _equal(last, words[-1])]
+            yield table, [[_equal(first, " ".join(words[:-1])), _equal(last, words[-1])]]
 
 
 def _with_rows(table: Table, rows: list[tuple[Any, ...]]) -> Table:

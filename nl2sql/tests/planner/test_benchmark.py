@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.nl2sql_execution import Database, is_ordered, same_answer
+from benchmarks.nl2sql_gold import Judge, analyse
 from benchmarks.nl2sql_hardness import hardness
+from clew_nl2sql.planner.catalog import catalog_from_sqlite
+from clew_nl2sql.planner.deciding.acts import GroupByColumn, SelectAggregate
+from clew_nl2sql.planner.deciding.cue_decisions import decisions
+from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from nl2sql.tests.planner.museums import build
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,6 +58,18 @@ def test_a_query_that_never_ends_is_given_up(tmp_path: Path) -> None:
     assert database.run(endless, limit=0.05) is None
     assert database.run("SELECT count(*) FROM artist") == [(4,)]
     database.close()
+
+
+def test_training_finds_the_options_that_agree_with_a_gold_query(tmp_path: Path) -> None:
+    catalog = catalog_from_sqlite(build(tmp_path / "museums.sqlite"))
+    parsed = ParsedQuestion("What is the average age of the artists of each country?", catalog)
+    gold = analyse("SELECT country, avg(age) FROM artist GROUP BY country", parsed.schema)
+    found = decisions(parsed)
+    right = Judge(gold, parsed.schema, parsed).right(found)
+    acts = [decision.options[n].act for decision, good in zip(found, right) for n in good]
+    age, country = (parsed.schema.column_id("artist", name) for name in ("age", "country"))
+    assert any(isinstance(act, SelectAggregate) and act.columns == (age,) for act in acts)
+    assert any(isinstance(act, GroupByColumn) and act.column == country for act in acts)
 
 
 def test_a_run_over_a_folder(tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ from clew_nl2sql.sql.in_words import in_words
             "name of customers and their orders",
         ),
         ("SELECT DISTINCT city FROM t", "different city of t"),
+        (
+            "SELECT SUBSTRING(sent_on, 1, 7) AS month, COUNT(*) FROM t GROUP BY SUBSTRING(sent_on, 1, 7)",
+            "the month of sent on and the number of rows of t, for each month of sent on",
+        ),
         ("SELECT * FROM t", "all columns of t"),
         (
             "SELECT city, AVG(weight_kg) FROM t GROUP BY city HAVING COUNT(*) > 3",
@@ -30,6 +34,10 @@ from clew_nl2sql.sql.in_words import in_words
         (
             "SELECT a FROM t WHERE (b = 1 OR b = 2) AND NOT c IS NULL AND d IS NULL",
             "a of t, where (b is 1 or b is 2) and c is known and d is missing",
+        ),
+        (
+            "SELECT AVG(CASE WHEN b = 1 THEN 100.0 ELSE 0 END) FROM t WHERE c = 2",
+            "the percentage of rows where b is 1 of t, where c is 2",
         ),
         ("SELECT a FROM t WHERE d >= '2025-01-01'", "a of t, where d is on or after '2025-01-01'"),
         ("SELECT a FROM t WHERE b BETWEEN 1 AND 2", "a of t, where b is between 1 and 2"),

@@ -45,8 +45,24 @@ _TIMES = re.compile(
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4}
 
 
+_SHARED_YEAR = re.compile(
+    rf"\b(?:between|from)\s+(?P<one>(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})|(?:{_MONTH})(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?)"
+    rf"\s+(?:and|to|until|till)\s+(?P<two>(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})|(?:{_MONTH})(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?),?"
+    r"\s+(?P<year>(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+
+
 def in_days(text: str, today: date, named: str = "") -> str:
     """Return the text with days for times in words; `named` is the column to mention before them."""
+
+    def span(found: re.Match[str]) -> str:
+        ends = [_TIMES.fullmatch(f"{found[end]} {found['year']}") for end in ("one", "two")]
+        try:
+            first, last = [_period(end, today) for end in ends if end]
+        except (ValueError, OverflowError):
+            return found[0]
+        return f"{named}between {first[0].isoformat()} and {last[1].isoformat()}"
 
     def days(found: re.Match[str]) -> str:
         try:
@@ -62,7 +78,7 @@ def in_days(text: str, today: date, named: str = "") -> str:
             return f"{named}until {last.isoformat()}"
         return f"{named}between {first.isoformat()} and {last.isoformat()}"
 
-    return _TIMES.sub(days, text)
+    return _TIMES.sub(days, _SHARED_YEAR.sub(span, text))
 
 
 def _period(found: re.Match[str], today: date) -> Period:

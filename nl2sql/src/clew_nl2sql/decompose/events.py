@@ -49,6 +49,36 @@ def when(text: str, things: NamedThings) -> str:
     return f"What is the {edge} {column} of {noun}?"
 
 
+_NUMBER_OF = re.compile(
+    r"(what (?:is|was) the )(number|code|reference|id) of "
+    r"(the (?:most recent|latest|newest|last|oldest|earliest|first) (\w+)\b.*)$",
+    re.I,
+)
+
+
+def number_of(text: str, things: NamedThings) -> str:
+    """Name the number of "What is the number of the latest invoice?", which does not count."""
+    found = _NUMBER_OF.match(text)
+    number = things.number_of(found[4], found[2]) if found else None
+    return f"{found[1]}{number} of {found[3]}" if found and number else text
+
+
+_PERSON_DID = re.compile(
+    r"when did (?P<who>[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*) (?P<edge>last|first|most recently) (?P<verb>[a-z]+)"
+    r"(?: (?:a|an) (?P<noun>\w+(?: \w+)?))?\s*[?.!]*$"
+)
+
+
+def last_done(text: str, things: NamedThings) -> str:
+    """Name the date of "When did Ann Berg last rent a car?"."""
+    found = _PERSON_DID.match(text[:1].lower() + text[1:])
+    meant = things.moment_of(found["verb"], found["noun"] or "") if found else None
+    if found is None or meant is None:
+        return text
+    edge = "earliest" if found["edge"] == "first" else "latest"
+    return f"What is the {edge} {meant[0]} of {meant[1]} of {found['who']}?"
+
+
 _LATE = re.compile(
     r"\b(?:(?:was|were|been|is|are) )?(\w+) (after|before|later than|earlier than) "
     r"(?:its|their|the|they were) (\w+)(?: (?:date|day|time|on))?\b",

@@ -10,6 +10,14 @@ from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, SYNONYMS, word_set
 
 _AMOUNTS = word_set("amount price total cost fee charge fare payment value sum refund rent paid amt")
 _RATES = word_set("rate hourly daily nightly monthly unit list per tax discount")
+# What people get is no figure of what they give, and what they owe is not paid yet.
+_TAKEN = frozenset(stem(word) for word in ["received", "receive", "collected", "collect", "earned", "earn"])
+_OWED = word_set(
+    "refund salary wage payroll payout expense cost loan debt claim grant budget bonus commission quote"
+)
+PAID = word_set("payment donation invoice refund expense fee fine deposit contribution")
+_SPENT = frozenset(stem(word) for word in ["spent", "spend", "generated"])
+_BOUGHT = word_set("order sale purchase booking rental")
 _PEOPLE = word_set("birth gender sex surname salary wage")
 _ENDINGS = frozenset(
     stem(word)
@@ -43,7 +51,9 @@ class NamedThings:
         said = [lemma(word) for word in words(text)]
         if not said:
             return None
-        names = [(t, [lemma(w) for w in name_words(t.own_name)]) for t in self._tables]
+        names = [
+            (t, [lemma(w) for part in name_words(t.own_name) for w in _full(part)]) for t in self._tables
+        ]
         exact = [t for t, name in names if name == said]
         ends = [t for t, name in names if name[-len(said) :] == said]
         found = exact or ends
@@ -109,6 +119,16 @@ class NamedThings:
         )
 
     # -- dates -------------------------------------------------------------------------------------------------
+
+    def number_of(self, noun: str, kind: str) -> str | None:
+        """Return the only number, or code, that differs in every row of a table."""
+        table = self.table(noun)
+        ends = (
+            [c for c in table.columns if _full(name_words(c.name)[-1])[-1] == kind.lower()] if table else []
+        )
+        rows = table.row_count or 0 if table else 0
+        own = [c for c in ends if c.n_distinct is None or c.n_distinct == rows]
+        return _spoken(own[0]) if len(own) == 1 and not self.is_plural(noun) else None
 
     def date_of(self, table: Table | None, verb: str) -> str | None:
         """Return the only date of a table that a verb names; without a verb, its only date."""
@@ -181,6 +201,53 @@ class NamedThings:
         near = {b for a, b in pairs if a == number and b != number}
         return [t for t in self._tables if any(schema.tables[n].name == t.name for n in near)]
 
+    def is_figure(self, text: str) -> bool:
+        """Return whether a text is the name of one column of numbers, and of no table: "hours"."""
+        named = [c for t in self._tables for c in t.columns if _spoken(c) == text.lower()]
+        return [c.kind for c in named] == ["number"] and self.table(text) is None
+
+    def paid_for(self, thing: str, verb: str, named: str) -> tuple[str, str] | None:
+        """Return the only amount that belongs to a thing, and its table: the one that is named, that a verb names, or
+        the payments that refer to the thing.
+        """
+        table = self.table(thing)
+        near = self._tables if table is None else self._referring(table)
+        amounts = [(t, amount) for t in self._tables if (amount := self.amount_in(t))]
+        found = [f for f in amounts if f[0] in near and self._is_paid(f[0], verb)]
+        if named:
+            found = [f for f in amounts if f[0] == self.table(named)]
+        elif meant := [f for f in amounts if stem(verb) in {stem(w) for w in name_words(f[0].own_name)}]:
+            pays = table is None or _is_people(table)
+            found = meant if pays or len(meant) != 1 or meant[0][0] in near else []
+        return (found[0][1], _plural(found[0][0])) if len(found) == 1 else None
+
+    def _is_paid(self, table: Table, verb: str) -> bool:
+        """Return whether the rows of a table are what is paid, or what money is spent on."""
+        own = lemma(name_words(table.own_name)[-1])
+        bought = stem(verb) in _SPENT and own in _BOUGHT
+        return stem(verb) not in _TAKEN and (own in PAID or bought) and _OWED.isdisjoint(_singulars(table))
+
+    def _referring(self, table: Table) -> list[Table]:
+        schema = prepare(self._catalog)
+        pairs = [(schema.columns[a].table, schema.columns[b].table) for a, b in schema.edges]
+        near = {schema.tables[a].name for a, b in pairs if schema.tables[b].name == table.name}
+        return [t for t in self._tables if t.name in near]
+
+    def plural(self, table: Table) -> str:
+        """Return the name of a table as one says it of several rows."""
+        return _plural(table)
+
+    def moment_of(self, verb: str, noun: str) -> tuple[str, str] | None:
+        """Return the date of a deed, and its table: "donate" is the only date of donations."""
+        if noun:
+            table = self.table(noun)
+        else:
+            events = [t for t in self._tables if not _is_people(t)]
+            called = [t for t in events if stem(verb) == stem(name_words(t.own_name)[-1])]
+            table = called[0] if len(called) == 1 else None
+        date = self.date_of(table, verb) or self.date_of(table, "")
+        return (date, _plural(table)) if table and date else None
+
     def amount_in(self, table: Table) -> str | None:
         """Return the only amount of money of a table."""
         found = [c for c in table.columns if _is_amount(c)]
@@ -208,6 +275,10 @@ class NamedThings:
         return best[0][1:] if len(best) == 1 else None
 
 
+def _singulars(table: Table) -> set[str]:
+    return {lemma(word) for word in name_words(table.own_name)}
+
+
 def _full(word: str) -> tuple[str, ...]:
     return ABBREVIATIONS.get(word, (word,))
 
@@ -228,8 +299,8 @@ def _plural(table: Table) -> str:
 
 
 def _is_people(table: Table) -> bool:
-    names = [name_words(c.name) for c in table.columns]
-    own = {lemma(w) for w in name_words(table.own_name)}
+    names = [[w for part in name_words(c.name) for w in _full(part)] for c in table.columns]
+    own = {lemma(w) for part in name_words(table.own_name) for w in _full(part)}
     whole = any(n[-2:] in (["first", "name"], ["last", "name"], ["full", "name"]) for n in names)
     return whole or bool(_PEOPLE & {w for n in names for w in n}) or bool(own & _PERSONS)
 

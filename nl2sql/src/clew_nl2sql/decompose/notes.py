@@ -29,6 +29,9 @@ def completed(text: str, things: NamedThings) -> str:
         return f"What are the {text[:1].lower()}{text[1:]}"
     found = _THING.match(text)
     thing = found[1].lower().split() if found else []
+    if found and len(thing) > 1 and thing[-1].endswith("ed") and things.table(thing[-2]):
+        counted = " ".join(thing[:-1]) if things.is_plural(thing[-2]) else ""
+        return f"How many {counted} were {thing[-1]} for each {text[found.end() :]}" if counted else text
     table = any(things.table(" ".join(thing[-length:])) for length in (1, 2) if len(thing) >= length)
     if found and table and things.is_plural(thing[-1]):
         return f"How many {' '.join(thing)} are there for each {text[found.end() :]}"

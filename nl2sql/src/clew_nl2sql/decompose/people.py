@@ -32,6 +32,43 @@ def who(text: str, things: NamedThings) -> str:
     return text
 
 
+_OWNER = re.compile(
+    r"who (?:currently |now )?(?:has|owns|holds|uses|rents|drives|owned|is using|is renting|is driving) "
+    r"(?:the )?((\w+) .*\d.*)$",
+    re.I,
+)
+
+
+def owner(text: str, things: NamedThings) -> str:
+    """Name the people of "Who owns the vehicle with registration number KX-387-N?"."""
+    found = _OWNER.match(text)
+    person = things.person_of(found[1]) if found and things.table(found[2]) else None
+    return f"Which {person} has the {found[1]}" if found and person else text
+
+
+_ASSIGNED = re.compile(
+    r"\bhave no (?P<what>\w+) (?:assigned|allocated|attached|linked)\b"
+    r"|\b(?:is|are|was|were) (?:not|n't) (?:yet )?(?:assigned|allocated|given) to (?P<one>anyone|anybody|someone)\b"
+    r"|\b(?:(?:is|are|was|were) )?(?P<to>assigned|allocated) to\b",
+    re.I,
+)
+
+
+def assigned(text: str, things: NamedThings) -> str:
+    """Say "of" for "assigned to", and "have no employee" for "are not assigned to anyone"."""
+    found = _ASSIGNED.search(text)
+    if not found or things.knows("assigned") or things.knows("allocated"):
+        return text
+    before, after = text[: found.start()], text[found.end() :]
+    if found["to"]:
+        return text if re.match(r"\s*(?:each|every|any|no)\b", after) else f"{before}of{after}"
+    what = found["what"]
+    if found["one"]:
+        subject = re.search(r"(\w+)\s*$", before)
+        what = things.person_of(subject[1]) if subject else None
+    return f"{before}have no {what}{after}" if what else text
+
+
 _NOTHING = re.compile(
     r"\b(?:are|is|were|was) (?:not|n't) (?:yet )?(?:in|on|at|assigned to|part of|linked to|attached to) "
     r"(?:any|a|an) (\w+)\b",

@@ -14,6 +14,7 @@ from clew_nl2sql.decompose.clauses import AUXILIARY, COUNT_WORDS, LEAD, POSSESSI
 from clew_nl2sql.decompose.dates import in_birth_dates, in_days
 from clew_nl2sql.decompose.normalization import name_words, stem, words
 from clew_nl2sql.planner.catalog import Catalog, Column, Table
+from clew_nl2sql.planner.linking.schema_index import prepare
 
 NAMES = ("name", "title", "label")
 MONEY = ("amount", "total", "price", "cost", "payment", "value", "revenue")
@@ -26,6 +27,7 @@ _OVER = re.compile(
     r"(?=\s*(?:$|[?.!,]|and\b|or\b|in\b))",
     re.IGNORECASE,
 )
+_WITH_OBJECT = re.compile(r"\b(\w+ed) (?:the|a|an|any|most|fewest|more|fewer|at least|no)\b", re.IGNORECASE)
 _SPENT = re.compile(
     r"\b(?:(?:that|who|which) )?(?:have |has )?spent (?:the )?(most|least)(?: money)?\b", re.IGNORECASE
 )
@@ -58,11 +60,12 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
     if births and not _keeps_ages(catalog):
         years = _in_years(text, [table.own_name for table, _ in births])
         text = in_birth_dates(years, today, " ".join(name_words(births[0][1].name)))
-    named = _unnamed_date(dates, said)
+    named = _date_of_verb(text, dates, said) or _unnamed_date(dates, said, catalog)
 
     def year(found: re.Match[str]) -> str:
         days = f"{named}between {found[1]}-01-01 and {found[1]}-12-31"
-        return found[0] if _keeps_years(catalog, found[1]) else days
+        of = found[0].lower().startswith("of")  # "the cars of 2020" are of that year
+        return found[0] if _keeps_years(catalog, found[1], set() if of else said) else days
 
     return _YEAR.sub(year, in_days(text, today, named))
 
@@ -89,14 +92,54 @@ def _in_years(text: str, people: list[str]) -> str:
     return _OVER.sub(said, text)
 
 
-def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str]) -> str:
+def _date_of_verb(text: str, dates: list[tuple[Table, Column]], said: set[str]) -> str:
+    """Return the words that name the date of a verb with an object: "opened the most tickets last year"."""
+    verbs = {found[1].lower() for found in _WITH_OBJECT.finditer(text)}
+    named = [c for table, c in dates if verbs & set(name_words(c.name)) and _stems(table.own_name) & said]
+    return f"with {' '.join(name_words(named[0].name))} " if len(named) == 1 else ""
+
+
+def _unnamed_date(dates: list[tuple[Table, Column]], said: set[str], catalog: Catalog) -> str:
     """Return the words that name the date column, if only one can be meant and the question does not name it."""
     if any(_telling(table, column) & said for table, column in dates):
         return ""
-    mentioned = [column for table, column in dates if _stems(table.own_name) & said]
+    about = _acted(said, catalog)
+    mentioned = [column for table, column in dates if table.name in about]
     meant = [column for column in mentioned if not _is_birth(column)] or mentioned
     meant = meant or [column for _, column in dates]
     return f"with {' '.join(name_words(meant[0].name))} " if len(meant) == 1 else ""
+
+
+def _is_about(table: Table, said: set[str]) -> bool:
+    """Return whether a question names a table, or a figure of it: "the most hours"."""
+    figures = [_stems(c.name) for c in table.columns if c.kind == "number" and not c.primary_key]
+    return bool(_stems(table.own_name) & said) or any(name <= said for name in figures)
+
+
+def _acted(said: set[str], catalog: Catalog) -> set[str]:
+    """Return the tables that a period may belong to: those that a question is about, without the things that they
+    refer to. "Volunteers who worked at a shop" are about the only table that refers to both.
+    """
+    schema = prepare(catalog)
+    about = {t.name for t in catalog.tables if _is_about(t, said)}
+    pairs = [(schema.columns[a].table, schema.columns[b].table) for a, b in schema.edges]
+    refers = {(schema.tables[a].name, schema.tables[b].name) for a, b in pairs if a != b}
+    both = [t.name for t in catalog.tables if len({b for a, b in refers if a == t.name} & about) > 1]
+    apart = len(about) == 2 and not any({a, b} == about for a, b in refers)
+    acted = about | set(both if apart and len(both) == 1 else ())
+    dated = {t.name for t in catalog.tables if any(c.kind == "date" for c in t.columns)}
+    things = {end for name in acted & dated for end in _referred(name, refers)}
+    return acted - things
+
+
+def _referred(name: str, refers: set[tuple[str, str]]) -> set[str]:
+    """Return the tables that a table refers to, also through others, without itself."""
+    found: set[str] = set()
+    new = {name}
+    while new:
+        new = {b for a, b in refers if a in new} - found
+        found |= new
+    return found - {name}
 
 
 def _telling(table: Table, column: Column) -> set[str]:
@@ -104,13 +147,24 @@ def _telling(table: Table, column: Column) -> set[str]:
     return own - _TIMES or own
 
 
-def _keeps_years(catalog: Catalog, year: str) -> bool:
+def _keeps_years(catalog: Catalog, year: str, said: set[str]) -> bool:
     """Return whether a column holds years as numbers, so that the question may refer to it."""
-    columns = [column for table in catalog.tables for column in table.columns if column.kind != "date"]
+    about = {
+        t.name for t in catalog.tables if _is_about(t, said) and any(c.kind == "date" for c in t.columns)
+    }
     return any(
-        "year" in name_words(column.name) or (_has(column.values, year) and _holds_years(column))
-        for column in columns
+        ("year" in name_words(c.name) and not (about - {table.name} and _is_another_year(table, c, said)))
+        or (_has(c.values, year) and _holds_years(c) and "year" not in name_words(c.name))
+        for table in catalog.tables
+        for c in table.columns
+        if c.kind != "date"
     )
+
+
+def _is_another_year(table: Table, column: Column, said: set[str]) -> bool:
+    """Return whether a question does not name what a year is of: the model of `model_year`."""
+    of = _stems(column.name) - _stems(table.own_name) - {"year"}
+    return bool(of) and of.isdisjoint(said)
 
 
 def _holds_years(column: Column) -> bool:

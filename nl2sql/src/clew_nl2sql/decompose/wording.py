@@ -19,11 +19,11 @@ import re
 from collections.abc import Callable
 from datetime import date
 
-from clew_nl2sql.decompose.events import first_or_last, late, overdue, when
-from clew_nl2sql.decompose.money import amounts
+from clew_nl2sql.decompose.events import first_or_last, last_done, late, number_of, overdue, when
+from clew_nl2sql.decompose.money import amounts, figures
 from clew_nl2sql.decompose.named_things import NamedThings
 from clew_nl2sql.decompose.notes import completed, descending, grouped, highest
-from clew_nl2sql.decompose.people import apart, nothing, owned, who
+from clew_nl2sql.decompose.people import apart, assigned, nothing, owned, owner, who
 from clew_nl2sql.planner.catalog import Catalog
 
 _SILENT = (
@@ -32,12 +32,18 @@ _SILENT = (
     (re.compile(r"\s+(?:on (?:file|record)|in (?:our|the) (?:records|books|files|system|database))\b", re.I), ""),
     (re.compile(r"\b(?:took|takes|take) place\b", re.I), "happened"),
     (re.compile(r"\b(staff|crew|personnel) members?\b", re.I), r"\1"),
+    (re.compile(r"\bwhich of (?:our|the|these) (?=\w)", re.I), "which "),
+    (re.compile(r"\s+(?:that )?(?:we(?:'ve| have) )?ever (?:had|received|got|seen)\b", re.I), ""),
+    (re.compile(r"\s+(?:registered |signed up |on board )?with us\b", re.I), ""),
+    (re.compile(r"\b(left|quit|joined) (?:the |our )(?:company|firm|organi[sz]ation|business)\b", re.I), r"\1"),
+    (re.compile(r"\bwithout (?:a|any) single\b", re.I), "without any"),
     (re.compile(r"\b(?:did|do|have) we (?:handled?|process(?:ed)?|signed?|treat(?:ed)?|served?)\b", re.I), "are there"),
     (re.compile(r"^(how many .+?) (?:did|do|have) we (?:do|done|have|had|make|made|get|got)\b", re.I), r"\1 are there"),
 )  # fmt: skip
 
 _RULES: tuple[Callable[[str, NamedThings], str], ...] = (
-    apart, nothing, owned, late, amounts, completed, grouped, descending, highest, first_or_last, when, who,
+    apart, number_of, nothing, assigned, owned, late, figures, amounts, completed, grouped, descending, highest,
+    first_or_last, when, last_done, owner, who,
 )  # fmt: skip
 
 

@@ -15,8 +15,10 @@ from clew_nl2sql.planner.ranking.features import CandidateFeatures, FeatureExtra
 MOST = 64
 
 
-def candidates(parsed: ParsedQuestion, model: LinearModel, *, most: int = MOST) -> list[CandidateFeatures]:
-    """Return the candidates of a question, in the order of the search."""
+def candidates(
+    parsed: ParsedQuestion, model: LinearModel, *, most: int = MOST, strict: bool = True
+) -> list[CandidateFeatures]:
+    """Return the candidates of a question, in the order of the search; unless `strict`, even if they contradict it."""
     states = assignments(decisions(parsed), model)
     describer = FeatureExtractor(parsed, states[0].score)
     found: dict[Query, CandidateFeatures] = {}
@@ -24,7 +26,7 @@ def candidates(parsed: ParsedQuestion, model: LinearModel, *, most: int = MOST) 
         for draft in assemble(parsed, state):
             if draft.query in found or not makes_sense(draft.query, parsed.schema):
                 continue
-            if not contradicts(parsed, draft.query, state):
+            if not (strict and contradicts(parsed, draft.query, state)):
                 described = describer.features(state, draft)
                 if described is not None:
                     found[draft.query] = CandidateFeatures(draft.query, described, state)

@@ -28,6 +28,9 @@ class SelectItem(NamedTuple):
         return self.column is not None and not self.agg
 
 
+SHARE = SelectItem(None, "share")  # the percentage of rows that fulfil a condition
+
+
 class Scalar(NamedTuple):
     """A subquery of one value: `(SELECT agg(column) FROM its table)`."""
 
@@ -66,6 +69,8 @@ class Query(NamedTuple):
     distinct: bool = False
     compound: tuple[str, Query] | None = None
     via: frozenset[int] = frozenset()  # keys that the question names; joins prefer them
+    period: tuple[int, str] | None = None  # a date that is grouped by year, month or day
+    share: Condition | None = None  # of which `SHARE` is the percentage of rows
 
     @property
     def plain(self) -> tuple[int, ...]:
@@ -87,7 +92,8 @@ class Query(NamedTuple):
 def columns_of(query: Query) -> list[int]:
     """Return every column that the query's own FROM must provide."""
     found = [i.column for i in query.select if i.column is not None]
-    for condition in query.where + query.having:
+    shared = () if query.share is None else (query.share,)
+    for condition in query.where + query.having + shared:
         if condition.item.column is not None:
             found.append(condition.item.column)
         if isinstance(condition.value, SelectItem) and condition.value.column is not None:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 from sqlglot import exp
 
-from clew_nl2sql.planner.building.dry_run import DryRunResult, sample_database, sample_sql
+from clew_nl2sql.planner.asking.diverse import OfferedReading, diverse
+from clew_nl2sql.planner.asking.other_readings import other_readings
+from clew_nl2sql.planner.asking.usable_columns import numbers_rows
+from clew_nl2sql.planner.building.dry_run import DryRunResult, SampleDatabase, sample_database, sample_sql
 from clew_nl2sql.planner.building.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog
@@ -23,8 +27,9 @@ from clew_nl2sql.planner.deciding.acts import Consumed, Ignore, SelectColumn, Se
 from clew_nl2sql.planner.judging.asked_for import merges_namesakes
 from clew_nl2sql.planner.judging.assumptions import assumptions
 from clew_nl2sql.planner.judging.figures import EACH
+from clew_nl2sql.planner.judging.sense import makes_sense
 from clew_nl2sql.planner.judging.unread import unread, unread_features
-from clew_nl2sql.planner.judging.unsupported import CEILING, is_unsupported
+from clew_nl2sql.planner.judging.unsupported import CEILING, is_impossible, is_unsupported
 from clew_nl2sql.planner.linear_model import LinearModel, shipped
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
@@ -33,7 +38,11 @@ from clew_nl2sql.planner.ranking.certainty import Facts, chance, is_ordered, of_
 from clew_nl2sql.planner.ranking.features import CandidateFeatures, outcome_features
 
 REHEARSED = 16
-SHOWN = 5
+SHOWN = 10
+VARIED = 6  # candidates whose other readings are offered
+OTHERS = 80  # other readings that are rehearsed
+KEYS = 0.3  # of the share, if only keys are shown
+NEXT_TO = 0.3  # share of another reading, for each share of its candidate
 
 
 class ScoredCandidate(NamedTuple):
@@ -65,14 +74,16 @@ class RulePlanner:
         parsed = ParsedQuestion(question, catalog)
         field = compete(parsed, catalog, self._model)
         if not field.answers:
-            return _empty(question, parsed)
+            return self._asked_back(question, parsed, catalog)
         best = field.answers[0][1][0]
         facts = facts_of(parsed, field)
         certainty = round(chance(self._model.certainty, facts), 6)
         if is_unsupported(parsed, best.ranked):
             certainty = min(certainty, CEILING)
         abstained = certainty < self._threshold
-        shown = _shown(parsed, field, catalog.dialect, certainty)
+        asked = abstained or bool(unread(parsed, best.ranked))
+        readings = _readings(parsed, field, sample_database(catalog) if asked else None)
+        shown = _shown(readings, None if abstained else best.expression, catalog.dialect, certainty)
         return Plan(
             question=question,
             sql=None if abstained else shown[0].sql,
@@ -87,10 +98,29 @@ class RulePlanner:
             hash=_hash(catalog.dialect, shown[0].sql, abstained, certainty),
         )
 
+    def _asked_back(self, question: str, parsed: ParsedQuestion, catalog: Catalog) -> Plan:
+        """Abstain if every candidate contradicts the question; a person may still mean one, or a reading next to it."""
+        field = compete(parsed, catalog, self._model, strict=False)
+        words = tuple(t.text for t in parsed.tokens if t.kind != "punct")
+        shown = _shown(_readings(parsed, field, sample_database(catalog)), None, catalog.dialect, 0.0)
+        return Plan(
+            question=question,
+            sql=None,
+            expression=None,
+            certainty=0.0,
+            abstained=True,
+            candidates=tuple(shown),
+            links=(),
+            unmapped=words,
+            hash=_hash("", "", True, 0.0),
+        )
 
-def compete(parsed: ParsedQuestion, catalog: Catalog, model: LinearModel) -> CandidatePool:
+
+def compete(
+    parsed: ParsedQuestion, catalog: Catalog, model: LinearModel, *, strict: bool = True
+) -> CandidatePool:
     """Rank the candidates of a question, and run the best on samples."""
-    ranked = candidates(parsed, model)
+    ranked = candidates(parsed, model, strict=strict)
     scored = sorted(
         ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
     )
@@ -164,28 +194,88 @@ def facts_of(parsed: ParsedQuestion, field: CandidatePool) -> Facts:
     return field_facts + of_candidate(parsed, best.ranked) + unread_features(parsed, best.ranked)
 
 
-def _shown(parsed: ParsedQuestion, field: CandidatePool, dialect: str, certainty: float) -> list[Candidate]:
-    """Return one candidate for each of the most likely answers; the others share the remaining certainty.
+def _readings(
+    parsed: ParsedQuestion, field: CandidatePool, stage: SampleDatabase | None
+) -> list[OfferedReading]:
+    """Return the best candidate of each answer, and other readings of the best if there is a `stage` for them.
 
-    Next to a candidate that may be correct, one that cannot be is not shown.
+    Candidates without rows, or with a single one, may have the same rows by chance, and stay apart.
     """
-    answers = [a for a in field.answers if not is_unsupported(parsed, a[1][0].ranked)]
-    if not answers or answers[0] is not field.answers[0]:
-        answers = field.answers
-    rest = sum(share for share, _ in answers[1:]) or 1.0
-    shown = []
-    for number, (share, members) in enumerate(answers[:SHOWN]):
-        expression = members[0].expression
-        chance_of = certainty if number == 0 else round((1 - certainty) * share / rest, 6)
-        shown.append(
-            Candidate(
-                sql=to_sql(expression, dialect),
-                expression=expression,
-                certainty=chance_of,
-                unmapped=tuple(unread(parsed, members[0].ranked)),
-            )
+    found: list[OfferedReading] = []
+    for share, members in field.answers:
+        together = members[0].outcome.rows > 1
+        for member in members[:1] if together else members:
+            found.append(_reading(parsed, member, share if together else member.share))
+    if stage is not None:
+        found += _others(parsed, sorted(field.contenders, key=lambda c: -c.share)[:VARIED], stage, found)
+    return diverse(found, SHOWN)
+
+
+def _reading(parsed: ParsedQuestion, contender: ScoredCandidate, share: float) -> OfferedReading:
+    ranked = contender.ranked
+    words, impossible = tuple(unread(parsed, ranked)), is_impossible(parsed, ranked)
+    if _shows_only_keys(parsed, ranked.query):
+        share *= KEYS
+    return OfferedReading(ranked.query, contender.expression, contender.outcome, share, words, impossible)
+
+
+def _shows_only_keys(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether nothing but keys is shown, and the question asks for no numbers or codes."""
+    shown = [parsed.schema.columns[column] for column in query.plain]
+    is_list = bool(shown) and len(shown) == len(query.select)
+    return is_list and all(numbers_rows(parsed.schema, c) for c in shown) and not parsed.asks_for_ids
+
+
+def _others(
+    parsed: ParsedQuestion, best: list[ScoredCandidate], stage: SampleDatabase, known: list[OfferedReading]
+) -> list[OfferedReading]:
+    """Return the readings next to the best candidates, and those next to these."""
+    seen, found = {reading.query for reading in known}, list[OfferedReading]()
+    waiting = deque(best)
+    while waiting and len(found) < OTHERS:
+        contender = waiting.popleft()
+        words = unread(parsed, contender.ranked)
+        for query in other_readings(parsed, contender.ranked.query, words):
+            if query in seen or not makes_sense(query, parsed.schema):
+                continue
+            seen.add(query)
+            if other := _rehearsed(parsed, contender, query, stage):
+                found.append(_reading(parsed, other, other.share))
+                waiting.append(other)
+    return found[:OTHERS]
+
+
+def _rehearsed(
+    parsed: ParsedQuestion, contender: ScoredCandidate, query: Query, stage: SampleDatabase
+) -> ScoredCandidate | None:
+    """Return a reading next to a candidate, after its dry run; None if its tables do not join."""
+    try:
+        expression = to_expression(query, parsed.schema)
+    except UnjoinableTablesError:
+        return None
+    return contender._replace(
+        ranked=contender.ranked._replace(query=query),
+        expression=expression,
+        outcome=stage.outcome(sample_sql(expression), ordered=is_ordered(query)),
+        share=contender.share * NEXT_TO,
+    )
+
+
+def _shown(
+    readings: list[OfferedReading], best: exp.Expression | None, dialect: str, certainty: float
+) -> list[Candidate]:
+    """Return the readings as candidates, the proposed one first; the others share the remaining certainty."""
+    ordered = sorted(readings, key=lambda reading: reading.expression is not best)
+    rest = sum(reading.share for reading in ordered[1:]) or 1.0
+    return [
+        Candidate(
+            sql=to_sql(reading.expression, dialect),
+            expression=reading.expression,
+            certainty=certainty if number == 0 else round((1 - certainty) * reading.share / rest, 6),
+            unmapped=reading.unread,
         )
-    return shown
+        for number, reading in enumerate(ordered)
+    ]
 
 
 def _links(parsed: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]:
@@ -213,18 +303,3 @@ def _links(parsed: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]:
 def _hash(dialect: str, sql: str, abstained: bool, certainty: float) -> str:
     packed = msgspec.json.encode([dialect, sql, abstained, certainty])
     return hashlib.sha256(packed).hexdigest()
-
-
-def _empty(question: str, parsed: ParsedQuestion) -> Plan:
-    words = tuple(t.text for t in parsed.tokens if t.kind != "punct")
-    return Plan(
-        question=question,
-        sql=None,
-        expression=None,
-        certainty=0.0,
-        abstained=True,
-        candidates=(),
-        links=(),
-        unmapped=words,
-        hash=_hash("", "", True, 0.0),
-    )

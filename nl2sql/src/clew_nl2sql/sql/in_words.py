@@ -16,6 +16,7 @@ _COMPARISONS = {
     exp.LTE: "is at most",
 }  # fmt: skip
 _DATED = {exp.GT: "is after", exp.GTE: "is on or after", exp.LT: "is before", exp.LTE: "is on or before"}
+_PERIODS = {"4": "year", "7": "month", "10": "day"}
 _SETS = {exp.Union: "together with", exp.Except: "but not", exp.Intersect: "that are also in"}
 
 Phrases = dict[type, Callable[[Any], str]]
@@ -35,7 +36,7 @@ def in_words(tree: Any) -> str:
 
 _CLAUSES: dict[str, Callable[[Any], str]] = {
     "where": lambda clause: f"where {_condition(clause.this)}",
-    "group": lambda clause: f"for each {_values(clause.expressions)}",
+    "group": lambda clause: f"for each {_values(clause.expressions).removeprefix('the ')}",
     "having": lambda clause: f"if {_condition(clause.this)}",
     "order": lambda clause: f"sorted by {_listed([_ordered(one) for one in clause.expressions])}",
     "limit": lambda clause: _limited(clause.expression.sql()),
@@ -81,18 +82,34 @@ def _counted(node: Any) -> str:
     return f"different {_values(node.expressions)}" if isinstance(node, exp.Distinct) else _value(node)
 
 
+def _averaged(node: Any) -> str:
+    """Return the words for an average; that of 100 for some rows and 0 for the others is their percentage."""
+    ifs: list[Any] = list(node.args.get("ifs") or ()) if isinstance(node, exp.Case) else []
+    if len(ifs) == 1 and ifs[0].args["true"].sql() == "100.0" and node.args["default"].sql() == "0":
+        return f"the percentage of rows where {_condition(ifs[0].this)}"
+    return f"the average {_value(node)}"
+
+
 _VALUES: Phrases = {
     **dict.fromkeys((exp.Alias, exp.Paren, exp.Cast, exp.TsOrDsToDate), lambda node: _value(node.this)),
+    exp.Substring: lambda node: _part(node),
     exp.Star: lambda node: "all columns",
     exp.Column: lambda node: _name(node.name),
     exp.Count: lambda node: f"the number of {_counted(node.this)}",
     exp.Sum: lambda node: f"the total {_value(node.this)}",
-    exp.Avg: lambda node: f"the average {_value(node.this)}",
+    exp.Avg: lambda node: _averaged(node.this),
     exp.Min: lambda node: f"the smallest {_value(node.this)}",
     exp.Max: lambda node: f"the largest {_value(node.this)}",
     exp.Literal: lambda node: repr(node.name) if node.is_string else str(node.sql()),
     exp.Query: lambda node: f"({in_words(node)})",
 }
+
+
+def _part(node: Any) -> str:
+    """Return the year, month or day of a date."""
+    length = node.args.get("length")
+    unit = _PERIODS.get(length.name if isinstance(length, exp.Literal) else "")
+    return f"the {unit} of {_value(node.this)}" if unit else str(node.sql())
 
 
 def _condition(node: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
+from clew_nl2sql.planner.building.finishing import finished
 from clew_nl2sql.planner.building.joins import join_tree, multiplies
 from clew_nl2sql.planner.building.render import tree_of
 from clew_nl2sql.planner.deciding.acts import COUNT, QueryParts
@@ -70,7 +71,7 @@ def assemble(parsed: ParsedQuestion, assignment: Assignment) -> list[Draft]:
                 for ordered, order in _ordered(parsed, parts, filtered):
                     for final, last in _counted_once(schema, parts, ordered) or _distinct(parsed, ordered):
                         final = _with_owner(parsed, _by_full_name(parsed, _by_name(parsed, final)))
-                        final = _with_keys(_with_measure(parsed, final), parsed.via)
+                        final = finished(parsed, _with_measure(parsed, final))
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
 
@@ -101,17 +102,6 @@ def _repeated_key(schema: SchemaIndex, parts: QueryParts, query: Query) -> int |
 def _swapped(items: tuple[T, ...], old: T, *new: T) -> tuple[T, ...]:
     """Return the items, with others in the place of one."""
     return tuple(one for item in items for one in (new if item == old else (item,)))
-
-
-def _with_keys(query: Query, via: frozenset[int]) -> Query:
-    """Make every join of the query prefer the keys that the question names."""
-    if not via:
-        return query
-    where = tuple(
-        c._replace(value=_with_keys(c.value, via)) if isinstance(c.value, Query) else c for c in query.where
-    )
-    compound = (query.compound[0], _with_keys(query.compound[1], via)) if query.compound else None
-    return query._replace(via=query.via | via, where=where, compound=compound)
 
 
 def _selections(parsed: ParsedQuestion, parts: QueryParts) -> list[Selection]:

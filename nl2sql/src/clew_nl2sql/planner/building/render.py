@@ -14,6 +14,7 @@ from sqlglot.tokens import Tokenizer
 from clew_nl2sql.planner.building.date_conditions import date_condition
 from clew_nl2sql.planner.building.joins import JoinTree, join_tree
 from clew_nl2sql.planner.catalog import Value
+from clew_nl2sql.planner.linking.periods import UNITS
 from clew_nl2sql.planner.linking.schema_index import SchemaIndex
 from clew_nl2sql.planner.query import NULL, Condition, Query, Scalar, SelectItem, columns_of
 
@@ -95,21 +96,46 @@ def _select(query: Query, schema: SchemaIndex) -> exp.Select:
     if tree is None:
         raise UnjoinableTablesError
     scope = _Scope(schema, tree)
-    select = exp.Select(expressions=[scope.item(item) for item in query.select])
+    share = query.share
+    shown = [_share(share, scope)] if share else [_shown(item, query, scope) for item in query.select]
+    select = exp.Select(expressions=shown)
     select = _joined(select, tree, scope)
     if query.distinct:
         select = select.distinct(copy=False)
     for condition in _where(query, scope):
         select = select.where(condition, copy=False)
     if query.group:
-        select = select.group_by(*[scope.column(c) for c in _group_columns(query, schema)], copy=False)
+        groups = [_cut(SelectItem(c), query, scope) for c in _group_columns(query, schema)]
+        select = select.group_by(*groups, copy=False)
     if query.having:
         select = select.having(_conditions(query.having, scope, schema), copy=False)
-    if query.order:
+    if order := _order(query):
         # NULL sorts first in every dialect; this is written only if the dialect's default differs.
-        keys = [exp.Ordered(this=scope.item(i), desc=desc, nulls_first=not desc) for i, desc in query.order]
+        keys = [exp.Ordered(this=_cut(i, query, scope), desc=desc, nulls_first=not desc) for i, desc in order]
         select = select.order_by(*keys, copy=False)
     return select.limit(query.limit, copy=False) if query.limit is not None else select
+
+
+def _order(query: Query) -> tuple[tuple[SelectItem, bool], ...]:
+    """Return the order; groups of time are in the order of time."""
+    if query.order or query.period is None:
+        return query.order
+    return ((SelectItem(query.period[0]), False),)
+
+
+def _shown(item: SelectItem, query: Query, scope: _Scope) -> exp.Expr:
+    cut = _cut(item, query, scope)
+    return exp.alias_(cut, query.period[1]) if query.period and isinstance(cut, exp.Substring) else cut
+
+
+def _cut(item: SelectItem, query: Query, scope: _Scope) -> exp.Expr:
+    """Return a column or figure; a date that is grouped by month is cut to the month."""
+    made = scope.item(item)
+    if query.period is None or item != SelectItem(query.period[0]):
+        return made
+    text = made if scope.schema.dialect == "sqlite" else exp.cast(made, "text")
+    length = exp.Literal.number(UNITS[query.period[1]])
+    return exp.Substring(this=text, start=exp.Literal.number(1), length=length)
 
 
 def _joined(select: exp.Select, tree: JoinTree, scope: _Scope) -> exp.Select:
@@ -185,6 +211,12 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
             left = exp.cast(left, "text")
         return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _share(condition: Condition, scope: _Scope) -> exp.Expr:
+    """Return the percentage of rows that fulfil a condition."""
+    fulfilled = exp.If(this=_condition(condition, scope, scope.schema), true=exp.Literal.number("100.0"))
+    return exp.Avg(this=exp.Case(ifs=[fulfilled], default=exp.Literal.number(0)))
 
 
 def _is_null(left: exp.Expression, op: str) -> exp.Expr:

@@ -28,6 +28,7 @@ from clew_nl2sql.planner.deciding.value_decisions import (
     value_decision,
 )
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.predicates import flag_words
 from clew_nl2sql.planner.linking.schema_linking import Target
 from clew_nl2sql.planner.words.cues import Cue, comparative
 from clew_nl2sql.planner.words.lexicon import word_set
@@ -82,6 +83,8 @@ def _counted(
             for act in rows
         ]
     column = parsed.schema.columns[target.column]
+    if flag_words(column, parsed.schema):
+        return []  # a flag has two values, so they are never counted
     extra = [f"k.kind={column.kind}", f"k.uniq={column.unique}", f"k.id={column.is_id}"]
     made = []
     for count in _COUNTS if column.kind == "number" else _COUNTS[:2]:

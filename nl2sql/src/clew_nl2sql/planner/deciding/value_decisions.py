@@ -20,6 +20,7 @@ from clew_nl2sql.planner.deciding.decisions import (
     negated,
     target_features,
 )
+from clew_nl2sql.planner.deciding.times import EARLY, may_be_ranged, moment_of
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.linking.predicates import flag_words
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
@@ -302,7 +303,9 @@ def _comparable(column: SchemaColumn, amount: Amount) -> bool:
     first = amount.values[0]
     if column.kind == "date" and not _is_time(first):
         return False
-    if isinstance(first, str) or not column.source.values:
+    if isinstance(first, str):
+        return column.kind != "text" or any(str(v)[:4].isdigit() for v in column.source.values)
+    if not column.source.values:
         return True
     if amount.op in ("=", "!=", "in"):
         return any(str(first) in str(v) for v in column.source.values)
@@ -320,7 +323,7 @@ def _compared(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[O
     made = []
     for near in near_columns(parsed, amount.start, amount.end, before=3, after=2):
         column = parsed.schema.columns[near.column]
-        if _comparable(column, amount):
+        if _comparable(column, amount) and may_be_ranged(parsed, column, amount, near.mention):
             shape = _compared_features(parsed, amount, near)
             role = f"n.cnd{near.place}"
             features = (*shape, *labelled("n.cnd", flat), *labelled(role, flat[:3]))
@@ -380,6 +383,8 @@ def _implied(parsed: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Op
 
 def implied_columns(parsed: ParsedQuestion, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
     """Return number and date columns with a word that the adjective measures in their names; best words first."""
+    if (moment := moment_of(parsed, degree)) is not None:
+        return [(moment, degree in EARLY, 0)]
     made: list[tuple[SchemaColumn, bool, int]] = []
     for rank, (word, flip) in enumerate(DEGREES.get(degree, ())):
         for column in parsed.schema.columns:

@@ -30,7 +30,9 @@ from clew_nl2sql.planner.deciding.acts import (
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.judging.asked_for import shows_something_else
 from clew_nl2sql.planner.judging.figures import EACH, has_other_figures
-from clew_nl2sql.planner.judging.moments import dates_other_moment
+from clew_nl2sql.planner.judging.misread import misreads_condition
+from clew_nl2sql.planner.judging.moments import dates_an_entity, dates_other_moment
+from clew_nl2sql.planner.judging.shapes import has_strange_shape
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion, head
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.linking.schema_linking import Mention
@@ -73,7 +75,10 @@ def contradicts(parsed: ParsedQuestion, query: Query, assignment: Assignment) ->
         or has_other_figures(parsed, query, assignment)
         or _dates_event_of_others(parsed, assignment)
         or dates_other_moment(parsed, assignment)
+        or dates_an_entity(parsed, assignment, query)
         or shows_something_else(parsed, query)
+        or has_strange_shape(parsed, query)
+        or misreads_condition(parsed, assignment)
     )
 
 
@@ -201,7 +206,7 @@ def _ranks_dates_by_most(parsed: ParsedQuestion, assignment: Assignment) -> bool
 
 
 def _counts_quantity(parsed: ParsedQuestion, assignment: Assignment) -> bool:
-    """Return whether rows are counted for "the most fuel": one word, not in the plural, of a longer name."""
+    """Return whether rows are counted for "the most fuel", one word of a longer name, or for "the most hours"."""
     return any(
         mention.start == decision.end and _is_quantity(parsed, mention, act.table)
         for decision, _, act in assignment.acts("super", RankByCount)
@@ -210,10 +215,13 @@ def _counts_quantity(parsed: ParsedQuestion, assignment: Assignment) -> bool:
 
 
 def _is_quantity(parsed: ParsedQuestion, mention: Mention, table: int | None) -> bool:
-    last = parsed.tokens[mention.end - 1]
+    last, best = parsed.tokens[mention.end - 1], mention.best()
+    column = parsed.schema.columns[best.column] if best.column is not None else None
+    if column is not None and best.way == "exact" and column.kind == "number" and not column.is_id:
+        return all(t.column is not None for t in mention.targets)
     counted = [t.coverage for t in mention.targets if t.column is None and t.table == table]
     is_plural = last.low != last.lemma or last.low.endswith("s")
-    return not is_plural and [*counted, mention.best().coverage][0] < 1
+    return not is_plural and [*counted, best.coverage][0] < 1
 
 
 def _denies_twice(parsed: ParsedQuestion, query: Query) -> bool:
@@ -270,7 +278,8 @@ def _groups_by_days(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether "each year" or "per month" has a group for every day, or for every monthly salary."""
     after = [parsed.word(at + 1) for at, word in enumerate(parsed.low) if word in EACH or word == "by"]
     spans = [word for word in after if word in _SPANS]
-    groups = [parsed.schema.columns[column] for column in query.group]
+    cut = query.period[0] if query.period is not None else None
+    groups = [parsed.schema.columns[column] for column in query.group if column != cut]
     return bool(spans) and any(c.kind == "date" or spans[0] not in c.words for c in groups)
 
 

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+from clew_nl2sql.planner.building.render import tree_of
 from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.linking.periods import CREATED
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
+from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.words.inflection import stem
-from clew_nl2sql.planner.words.lexicon import word_set
+from clew_nl2sql.planner.words.lexicon import SYNONYMS, word_set
 
 _SAMPLED = timedelta(days=4)  # the latest days may be missing in a sample
+_UPDATED = word_set("update updated modified changed load loaded")
 _BIRTHS = word_set("birth born dob birthdate birthday")
-_CREATED = frozenset(
-    stem(word)
-    for word in "created creation recorded registered registration entered inserted made placed".split()  # noqa: SIM905
-)
 _STARTS = frozenset(stem(word) for word in ["started", "starts", "begins", "began", "from"])
 _FINISHES = frozenset(stem(word) for word in ["ended", "ends", "finished", "until", "to"])
 _DONE = word_set("done performed completed finished carried")
@@ -38,6 +38,23 @@ def dates_other_moment(parsed: ParsedQuestion, assignment: Assignment) -> bool:
         usual = _usual(parsed, column.table)
         if usual is not None and usual != column.id:
             return True
+    return False
+
+
+def dates_an_entity(parsed: ParsedQuestion, assignment: Assignment, query: Query) -> bool:
+    """Return whether a period without a name is that of an entity, although the query joins what the entity did:
+    "volunteers who worked in 2025" did not join in 2025.
+    """
+    schema = parsed.schema
+    tree = tree_of(query, schema)
+    joined = set(tree.tables) if tree else set()
+    for column in _unnamed_dates(parsed, assignment):
+        if column.table not in joined:
+            continue
+        did = {schema.columns[a].table for a, b in schema.edges if schema.columns[b].table == column.table}
+        for table in did & joined - {column.table}:
+            if any(_UPDATED.isdisjoint(c.words) for c in _dates(parsed, table)):
+                return True
     return False
 
 
@@ -67,7 +84,7 @@ def _day(value: object) -> date | None:
 
 def _unnamed_dates(parsed: ParsedQuestion, assignment: Assignment) -> list[SchemaColumn]:
     """Return the dates that numbers are compared with, of tables none of whose dates the question names."""
-    said = {stem(word) for word in parsed.low}
+    said = {stem(other) for word in parsed.low for other in (word, *SYNONYMS.get(word, ()))}
     found = []
     for decision, option in assignment.choices:
         if decision.kind != "amount" or not isinstance(option.act, Filter | ExcludeRows):
@@ -99,7 +116,7 @@ def _usual(parsed: ParsedQuestion, table: int) -> int | None:
     for own in (
         [c.id for c in dates if not _event(parsed, c)],
         starts if paired else [],
-        [c.id for c in dates if _event(parsed, c) and _event(parsed, c) <= _CREATED],
+        [c.id for c in dates if _event(parsed, c) and _event(parsed, c) <= CREATED],
         [c.id for c in dates if not c.may_lack] if any(c.nulls for c in dates) else [],
     ):
         if len(own) == 1:

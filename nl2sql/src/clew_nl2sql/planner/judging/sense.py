@@ -12,6 +12,7 @@
 - A count, sum or average of all rows next to a column of one of them.
 - Groups by something that is neither shown nor counted, or in the order of a column of any of their rows.
 - Different ones of sorted groups, which differ anyway.
+- The number of values of a flag, which has two.
 - Rows whose reference does not occur among all the rows that it refers to.
 """
 
@@ -21,6 +22,7 @@ import re
 
 from clew_nl2sql.planner.building.joins import multiplies
 from clew_nl2sql.planner.building.render import needed_tables, tree_of
+from clew_nl2sql.planner.linking.predicates import flag_words
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn, SchemaIndex
 from clew_nl2sql.planner.query import Condition, Query, SelectItem
 
@@ -150,8 +152,15 @@ def _sorts_different_groups(query: Query, _: SchemaIndex) -> bool:
     return query.distinct and bool(query.order) and bool(query.group)
 
 
+def _counts_flag(query: Query, schema: SchemaIndex) -> bool:
+    """Return whether the values of a flag are counted: "how many warranty jobs" are the jobs that have it."""
+    items = [*query.select, *(item for item, _ in query.order), *(c.item for c in query.having)]
+    counted = [schema.columns[i.column] for i in items if i.agg == "count" and i.column is not None]
+    return any(column.kind == "boolean" or flag_words(column, schema) for column in counted)
+
+
 _NONSENSE = (
     _adds_up, _misreads_dates, _sorts_single_row, _groups_single_rows, _repeats_question, _counts_beyond_rows,
     _is_missing_and_known, _shows_one_of_all, _groups_for_nothing, _sorts_by_any_row, _excludes_all,
-    _sorts_different_groups,
+    _sorts_different_groups, _counts_flag,
 )  # fmt: skip

@@ -23,11 +23,12 @@ from clew_nl2sql.planner.ranking.expectations import abilities
 from clew_nl2sql.planner.ranking.features import CandidateFeatures
 from clew_nl2sql.planner.words.cues import comparative
 from clew_nl2sql.planner.words.inflection import parts, stem
-from clew_nl2sql.planner.words.lexicon import SYNONYMS
+from clew_nl2sql.planner.words.lexicon import SYNONYMS, word_set
 
 # What stems end in after the letters that related words share.
 _ENDINGS = frozenset(["", *"t s ss c d at it ut pt ib iv ic al an abl r ar ist ur".split()])  # noqa: SIM905
 _ADDED = ("total", "amount", "overall", "altogether", "combined")
+SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
 _WHEN = ("in", "on", "before", "after", "since", "between", "during", "from", "until")
 _NOW = ("currently", "now", "current")
 _BE = ("is", "are", "was", "were", "be", "been", "being")
@@ -88,12 +89,28 @@ class _ReadWords:
     def __init__(self, parsed: ParsedQuestion, best: CandidateFeatures):
         self._parsed, self._best = parsed, best
         self._named = _stems_in_use(parsed, best.query)
+        self._tables = tables_in_use(best.query, parsed.schema)
         self._does = _functions(best.query) | abilities(best.query)
         self._states, self._denies = _has_state(parsed, best.query), _denies(best.query)
 
     def reads(self, at: int) -> bool:
         """Return whether a word needs no part of the query, or says what the query does."""
-        return self._is_silent(at) or self._is_done(at) or _dates_a_condition(self._parsed, self._best, at)
+        return (
+            self._is_silent(at)
+            or self._is_done(at)
+            or self._always_happened(at)
+            or _dates_a_condition(self._parsed, self._best, at)
+        )
+
+    def _always_happened(self, at: int) -> bool:
+        """Return whether a verb is the event of every row in use: tickets with an `opened_at` were all opened."""
+        word = self._parsed.low[at]
+        if not word.endswith("ed") or self._parsed.word(at + 1) in _WHEN:
+            return False
+        return any(
+            c.kind == "date" and not c.nulls and c.table in self._tables and word in parts(c.name)
+            for c in self._parsed.schema.columns
+        )
 
     def _is_silent(self, at: int) -> bool:
         parsed, lists, token = self._parsed, silent_words(), self._parsed.tokens[at]
@@ -116,6 +133,7 @@ class _ReadWords:
                 self._denies and token.low in NEGATIONS,
                 "compared" in does and comparative(parsed.low, at) is not None,
                 token.low in ("under", "over") and following.kind == "word",
+                token.low in SHARES and "share" in does,
                 token.lemma in _ADDED and not does.isdisjoint(("sum", "count")),
                 token.lemma in silent_words()["pattern"] and "like" in does,
             )

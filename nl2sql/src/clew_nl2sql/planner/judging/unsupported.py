@@ -13,8 +13,8 @@ from datetime import date
 from clew_nl2sql.planner.deciding.acts import CountRows, Filter, Ignore, Limit
 from clew_nl2sql.planner.judging.ambiguities import is_ambiguous
 from clew_nl2sql.planner.judging.figures import EACH
-from clew_nl2sql.planner.judging.unread import tables_in_use
-from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.judging.unread import SHARES, tables_in_use
+from clew_nl2sql.planner.linking.parsed_question import NEGATIONS, ParsedQuestion
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.linking.value_linking import ValueMention
 from clew_nl2sql.planner.query import Condition, Query
@@ -30,7 +30,6 @@ _TIMES = word_set("date year time day month start end begin from to")
 _CHANGES = word_set("delete drop insert update remove create add alter truncate rename change erase replace")
 _POLITE = word_set("please can could would you now then kindly just")
 _STATISTICS = word_set("median deviation variance correlation percentile quartile difference")
-_SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
 _LATELY = word_set("last past previous next coming")
 _SPANS = word_set(
     "second minute hour day night week weekend fortnight month quarter season year decade century"
@@ -40,10 +39,15 @@ _DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 
 
 def is_unsupported(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
-    """Return whether the question asks for something that its best candidate cannot express."""
+    """Return whether the best candidate cannot express what the question asks for, or is only one of its readings."""
+    return is_impossible(parsed, best) or is_ambiguous(parsed, best)
+
+
+def is_impossible(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
+    """Return whether a candidate is no reading of the question."""
     return (
         _changes(parsed)
-        or _computes(parsed)
+        or (best.query.share is None and _computes(parsed))
         or _leaves_out(parsed, best)
         or _forgets_denial(parsed, best)
         or _tells_no_time(parsed, best)
@@ -59,7 +63,6 @@ def is_unsupported(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
         or _divides(parsed)
         or _ranks_single_rows(parsed, best)
         or _dates_another_event(parsed, best)
-        or is_ambiguous(parsed, best)
     )
 
 
@@ -85,7 +88,7 @@ def _is_rate(parsed: ParsedQuestion, at: int) -> bool:
 
 def _is_share(parsed: ParsedQuestion, at: int) -> bool:
     """Return whether a word is a share of the rows of a table."""
-    if parsed.low[at] not in _SHARES or parsed.word(at + 1) != "of":
+    if parsed.low[at] not in SHARES or parsed.word(at + 1) != "of":
         return False
     if _linked(parsed, at) or _linked(parsed, at - 1):
         return False
@@ -115,7 +118,9 @@ def _forgets_denial(parsed: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Return whether the query ignores a negation."""
     if "neither" in parsed.low and sum(c.op in ("!=", "not in", "is") for c in best.query.where) < 2:
         return True
-    if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
+    if "negation" in abilities(best.query) or any(
+        _says_no(c) or _denies(parsed, c) for c in best.query.where
+    ):
         return False
     ignored = {
         at
@@ -303,6 +308,12 @@ def _state_before(parsed: ParsedQuestion, best: CandidateFeatures, start: int) -
 
 def _says_no(condition: Condition) -> bool:
     return str(condition.value).lower() in ("no", "n", "false", "f", "0", "none")
+
+
+def _denies(parsed: ParsedQuestion, condition: Condition) -> bool:
+    """Return whether the column itself denies something: `do_not_contact`."""
+    column = condition.item.column
+    return column is not None and not NEGATIONS.isdisjoint(parts(parsed.schema.columns[column].name))
 
 
 def _is_name(parsed: ParsedQuestion, value: ValueMention) -> bool:

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.linking.comment_linking import comment_index, link_comments
+from clew_nl2sql.planner.linking.periods import link_period
 from clew_nl2sql.planner.linking.predicates import find_predicates
 from clew_nl2sql.planner.linking.schema_index import prepare
 from clew_nl2sql.planner.linking.schema_linking import Mention, Target, link_schema
 from clew_nl2sql.planner.linking.states import find_states
 from clew_nl2sql.planner.linking.value_linking import ValueMention, link_values, value_index
 from clew_nl2sql.planner.words.cues import Amount, Cue, comparative, find_amounts, find_cues
+from clew_nl2sql.planner.words.inflection import stem
 from clew_nl2sql.planner.words.lexicon import IDENTIFIERS, word_set
 from clew_nl2sql.planner.words.tokens import Token, tokenize
 
@@ -43,6 +45,7 @@ _ORDER_BEFORE = word_set(
 _SORTING = word_set("in from as alphabetically lexicographically")
 _ARRANGED = word_set("sorted ordered listed ranked named called grouped")
 _IMPERATIVES = word_set("show list find give return count select report display name order sort state")
+_AFTER_VERB = frozenset(["", *"? . a an the any in on at between before after since until with for".split()])  # noqa: SIM905
 _LISTING = word_set("and , the or their its also a")
 _LISTS = word_set("list show give display find get return print")
 _SKIPPED = word_set("me us all the of our every")
@@ -78,8 +81,9 @@ class ParsedQuestion:
         self.verbs = self._verbs()
         self.mentions = self._linked()
         self._leave_out_views()
-        self.values = [v for v in self.values if not self._better_as_schema(v)]
+        self.values = [v for v in self.values if not (self._better_as_schema(v) or self._is_event(v))]
         self._add_predicates()
+        self.period, self.mentions = link_period(self.tokens, self.schema, self.mentions)
         self._add_comments(catalog)
         self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
         self.cues: list[Cue] = []
@@ -127,12 +131,19 @@ class ParsedQuestion:
     def asks_for_ids(self) -> bool:
         """Return whether the question asks for codes of things; "the number of" and "phone number" do not."""
         others = {v.end for v in self.values} | {m.end for m in self.mentions if m.best().column is not None}
+        inside = {m.end - 1 for m in self.mentions if m.end - m.start > 1 and self._names_own_number(m)}
         return any(
             word in IDENTIFIERS
             and not (word.startswith("no") and at in self._denying)
-            and not (word in ("number", "numbers") and (self.word(at + 1) == "of" or at in others))
+            and not (word in ("number", "numbers") and (self.word(at + 1) == "of" or at in others | inside))
             for at, word in enumerate(self.low)
         )
+
+    def _names_own_number(self, mention: Mention) -> bool:
+        """Return whether a value follows a number that is no key: "with registration number KX-387-N"."""
+        column = mention.best().column
+        given = any(v.quoted and v.start == mention.end for v in self.values)
+        return given and column is not None and not self.schema.columns[column].is_id
 
     @property
     def _denying(self) -> set[int]:
@@ -247,6 +258,21 @@ class ParsedQuestion:
         exact = [m for m in self.mentions if m.best().is_exact]
         around = next((m for m in exact if m.start <= value.start and value.end <= m.end), None)
         return around is not None and (not capital or around.end - around.start > value.end - value.start)
+
+    def _is_event(self, value: ValueMention) -> bool:
+        """Return whether a word says what happened, at a date of the same row, and not how the row is: "opened", or
+        "did they open", where the rows have `opened_at` and the status "open".
+        """
+        if value.quoted or value.end - value.start > 1:
+            return False
+        tables = {self.schema.columns[h.column].table for h in value.holders}
+        said = self.tokens[value.start].low
+        dates = [c for c in self.schema.columns if c.kind == "date" and c.table in tables]
+        if said.endswith("ed"):
+            return any(said in c.words for c in dates) and all(h.way != "exact" for h in value.holders)
+        asked = not {"did", "do", "does"}.isdisjoint(self.low[: value.start])
+        happened = any(stem(word) == stem(said) for c in dates for word in c.words)
+        return asked and happened and self.word(value.end) in _AFTER_VERB
 
     def _add_predicates(self) -> None:
         """Replace mentions of flags, and of columns that must be NULL, by conditions."""

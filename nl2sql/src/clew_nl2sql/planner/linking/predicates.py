@@ -26,7 +26,9 @@ from clew_nl2sql.planner.words.tokens import Token
 _YES = ("1", "y", "yes", "true", "t")
 _PAIRS = ({"0", "1"}, {"y", "n"}, {"yes", "no"}, {"true", "false"}, {"t", "f"})
 _OTHER = {"y": "n", "n": "y", "yes": "no", "no": "yes", "true": "false", "false": "true", "t": "f", "f": "t"}
-_EMPTY = frozenset(["is", "has", "are", "was", "can", "flag", "ind", "indicator", "yn", "be", "have"])
+_EMPTY = frozenset(
+    ["under", "is", "has", "are", "was", "can", "flag", "ind", "indicator", "yn", "be", "have"]
+)
 _VERBS = word_set(
     "accept allow get include need offer provide receive require take use want with"
 )  # `includes_sauna` is stated by "a sauna", unless there is a table of saunas
@@ -44,7 +46,7 @@ _BETWEEN = word_set(
 )
 _GLUE = ("on", "to", "the", "for", "at", "in", "a", "an", "of")
 _GROUPS = ("by", "each", "per", "every", "whether", "different")
-_MOMENTS = ("on", "at", "date", "time", "day")
+_MOMENTS = ("on", "at", "date", "time", "day", "ts", "dt", "timestamp", "datetime")
 _STATES = ("is", "are", "was", "were", "be", "been", "being", "have", "has", "had", "already", "yet")
 _TIMES = word_set("""
     in on at before after since between during until till by last this past within from today yesterday first late
@@ -78,7 +80,7 @@ def _flag(
     tokens: list[Token], at: int, flags: list[tuple[SchemaColumn, tuple[str, ...]]]
 ) -> ValueMention | None:
     """Return the condition that a flag is set, or not."""
-    matches = [(column, hit) for column, words in flags if (hit := _named(tokens, at, words))]
+    matches = [(column, hit) for column, words in flags if (hit := _named_in_any_order(tokens, at, words))]
     if not matches or (at and tokens[at - 1].low in _GROUPS):
         return None
     longest = max(end for _, (end, _) in matches)
@@ -163,7 +165,8 @@ def _says_state(tokens: list[Token], at: int, start: int, mentions: list[Mention
 def _states(column: SchemaColumn, said: str) -> bool | None:
     """Return whether a word says that the event of a column did not happen; None if it says something else."""
     words = parts(column.name)
-    if len(words) != 2 or words[1] not in _MOMENTS or column.kind != "date" or not column.nulls:
+    dated = _MOMENTS if len(words) == 2 else ("ed",)  # `closed_on`, or just `closed`
+    if len(words) > 2 or not words[-1].endswith(dated) or column.kind != "date" or not column.nulls:
         return None
     if said == words[0]:
         return False
@@ -206,6 +209,11 @@ def _names_flag(column: SchemaColumn, words: tuple[str, ...], both_in_many: bool
         return False
     counts = words[-1] in _QUANTITIES or lemma(name[-1]) != name[-1]
     return bool(_ADJECTIVE.search(words[-1])) or (both_in_many and not counts)
+
+
+def _named_in_any_order(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, bool] | None:
+    """Return where a flag ends; "subscribed to the newsletter" states `newsletter_subscriber`."""
+    return _named(tokens, at, words) or (_named(tokens, at, words[::-1]) if len(words) == 2 else None)
 
 
 def _named(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, bool] | None:

@@ -18,6 +18,8 @@ from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, w
 
 MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
+_ROLES = word_set("manager supervisor boss coordinator lead leader mentor parent superior chief referrer")
+_CODES = frozenset(["id", "code", "key", "number", "tag"])
 GLUE = word_set("of in by to be per the a an and at on for with is or have has had can")
 # Some schemas add prefixes and suffixes to every table name.
 _NOT_TELLING = GLUE | word_set("tbl mst mstr vw dim")
@@ -112,6 +114,21 @@ class SchemaIndex:
         """Return whether a column is a reference to a table."""
         return any(a == column and self.columns[b].table == table for a, b in self.edges)
 
+    def key_of_same(self, column: int) -> int | None:
+        """Return the key of its own table that a column refers to: the manager of an employee is one."""
+        table = self.columns[column].table
+        own = [b for a, b in self.edges if a == column and self.columns[b].table == table]
+        return own[0] if own else self._undeclared_same(self.columns[column])
+
+    def _undeclared_same(self, column: SchemaColumn) -> int | None:
+        """Return the key for `mgr_no` next to `emp_no`: a role of the same people, with values of the key."""
+        key = self.tables[column.table].key
+        if key is None or column.id == key or column.words[0] not in _ROLES:
+            return None
+        values, known = column.source.values, set(self.columns[key].source.values)
+        same_end = column.words[1:] == self.columns[key].words[-1:]
+        return key if same_end and values and known.issuperset(values) else None
+
     def repeats(self, column: SchemaColumn, times: int) -> bool:
         """Return whether a column has its values many times, on average."""
         rows, different = self.tables[column.table].rows, column.source.n_distinct
@@ -152,6 +169,7 @@ class SchemaIndex:
                 continue
             strict = not declared.isdisjoint(pair)
             named = self._says_table_and_key(source, target) or _same_key(source, target, strict)
+            named = named or self._has_name_of_key(source, target)
             if named and _drawn_from(source, target):
                 source.is_ref = True
                 found.append((source.id, target.id))
@@ -161,6 +179,11 @@ class SchemaIndex:
         """Return whether the name of a column consists of another table's name and its key."""
         plain = len(target.words) == 1 and target.words[0] in ("id", "code", "key", "number")
         return plain and source.words == (*self.tables[target.table].words, *target.words)
+
+    def _has_name_of_key(self, source: SchemaColumn, target: SchemaColumn) -> bool:
+        """Return whether a column repeats the name of a key that is called after its table: `tkt_no` of tickets."""
+        after = _CODES.issuperset(target.core) and len(target.words) > len(target.core)
+        return target.is_key and not source.is_key and after and source.name.lower() == target.name.lower()
 
     def _choose_key(self, table: SchemaTable) -> None:
         own = [self.columns[c] for c in table.columns]
@@ -229,7 +252,10 @@ def _drawn_from(source: SchemaColumn, target: SchemaColumn) -> bool:
     if not values or not target.source.values:
         return True
     known = set(target.source.values)
-    return sum(v in known for v in values) * 10 >= len(values) * 7
+    shared = sum(v in known for v in values)
+    if not target.source.complete and source.name.lower() == target.name.lower() and target.is_key:
+        return shared > 0  # two samples of many values
+    return shared * 10 >= len(values) * 7
 
 
 def _vocabulary(catalog: Catalog) -> frozenset[str]:

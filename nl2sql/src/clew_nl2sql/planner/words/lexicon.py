@@ -245,6 +245,10 @@ ABBREVIATIONS: dict[str, tuple[str, ...]] = {
     "mth": ("month",), "hrs": ("hour",), "mins": ("minute",), "secs": ("second",), "dist": ("distance",),
     "dur": ("duration",),
     "lang": ("language",), "cert": ("certificate",), "insp": ("inspection",), "purch": ("purchase",),
+    "tkt": ("ticket",), "ts": ("timestamp",), "flg": ("flag",), "ctr": ("center",), "ord": ("order",),
+    "pymt": ("payment",), "shp": ("shipment",), "pkg": ("package",), "catg": ("category",),
+    "svc": ("service",), "proj": ("project",), "mbr": ("member",), "bkg": ("booking",), "rsv": ("reservation",),
+    "resv": ("reservation",), "crs": ("course",), "acad": ("academic",), "occ": ("occupancy",), "rm": ("room",),
     "lic": ("license",), "drv": ("driver",), "appt": ("appointment",), "dest": ("destination",), "orig": ("origin",),
 }  # fmt: skip
 

@@ -1,0 +1,3 @@
+"""Which readings of an uncertain question a person is offered."""
+
+from __future__ import annotations
