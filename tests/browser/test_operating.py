@@ -82,6 +82,23 @@ def test_a_refused_answer_returns_to_the_question(served: Served, open_page: Ope
     assert served.store.row("ticket-8843").status == "waiting"
 
 
+def test_what_is_refused_inside_an_answer_is_shown_at_its_field(served: Served, open_page: Open) -> None:
+    engine_of(served.store, flows.stocktaking, "stocktaking").run({"shelf": "A"}, run_id="shelf")
+    page = open_page(f"{served.url}/runs/shelf/answer/count_by_hand%230", expect="422")
+    form = page.locator("[data-clew-form]")
+    form.locator("textarea").fill('{"bolts": "many"}')
+    form.get_by_role("button", name="Answer and go on").click()
+    expect(form.locator(".err")).to_contain_text("bolts")
+    assert served.store.row("shelf").status == "waiting"
+
+
+def test_an_error_is_shown_with_all_of_its_causes(served: Served, open_page: Open) -> None:
+    engine_of(served.store, flows.prices, "prices").run({"tag": "cheap"}, run_id="price")
+    page = open_page(f"{served.url}/runs/price?item=read_price%230&tab=error")
+    expect(page.get_by_role("heading", name="Caused by")).to_have_count(2)
+    page.get_by_text("ValueError: invalid literal").first.wait_for()
+
+
 def test_dates_times_and_decimals_have_fields_of_their_own(served: Served, open_page: Open) -> None:
     engine = engine_of(served.store, flows.appointments, "appointments")
     engine.run({}, run_id="appointment")

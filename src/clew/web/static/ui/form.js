@@ -135,7 +135,18 @@ export function useForm(schema, start) {
     setErrors({});
     setJson(null);
   };
-  const refuse = (fields, message) => focus(json !== null ? { '': fields.map((field) => `${field.at || 'the answer'}: ${field.message}`).join('; ') || message } : Object.fromEntries(fields.length ? fields.map(({ at, message: text }) => [at === '/' ? '' : at, text]) : [['', message]]));
+  // What the server refused, under the nearest field that the form has; an editor for JSON has only one.
+  const refuse = (fields, message) => {
+    const known = [...(box.current?.querySelectorAll('[data-at]') ?? [])].map((node) => node.dataset.at);
+    const found = {};
+    for (const { at, message: text } of fields) {
+      let path = at === '/' ? '' : at;
+      while (path && !known.includes(path)) path = path.slice(0, path.lastIndexOf('/'));
+      const inside = at.slice(path.length).replace(/^\//, '');
+      found[path] = cx(found[path] && `${found[path]};`, inside && `${inside}:`, text);
+    }
+    return focus(fields.length ? found : { '': message });
+  };
   const body = html`<div class="form" ref=${box}>${json === null
     ? html`<${Field} key="form" field=${field.current} path="" start=${begin.current} register=${(_, r) => { reader.current = r; }} errors=${errors} root/>`
     : html`<div class="field"><label for="as-json">the answer as JSON</label><textarea id="as-json" class="code" rows="8" ref=${area} data-at="" spellcheck=${false} aria-invalid=${errors[''] ? 'true' : undefined} defaultValue=${json}/>${errors[''] && html`<p class="err">${errors['']}</p>`}</div>`}

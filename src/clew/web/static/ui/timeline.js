@@ -116,6 +116,8 @@ function paint(canvas, view, width, height) {
   const c = { ran: colour('--bar'), edge: colour('--bar-edge'), bad: colour('--fail'), badBg: colour('--fail-bg'), ahead: colour('--ahead'), gate: colour('--gate'), live: colour('--run-bg'), asks: colour('--wait-bg'), wait: colour('--wait') };
   g.scale(ratio, ratio);
   const dots = (from, to, y) => { g.setLineDash([2, 2]); g.beginPath(); g.moveTo(from, y); g.lineTo(to, y); g.stroke(); g.setLineDash([]); };
+  g.fillStyle = colour('--sunken'); // the canvas lies below the SVG, so its rows have their stripes here
+  for (const [i, row] of view.rows.entries()) if (i % 2) g.fillRect(0, row.y, width, row.height);
   // Bars under one pixel that touch in a lane are merged into one.
   let end = -1;
   let lane = -1;
@@ -192,7 +194,7 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
   }, [focusable, view]);
 
   const base = useMemo(() => html`<g>
-    ${view.rows.map((row, i) => html`<g key=${row.node}>${i % 2 ? html`<rect class="zebra" x="0" y=${row.y} width=${width} height=${row.height}/>` : null}
+    ${view.rows.map((row, i) => html`<g key=${row.node}>${i % 2 && !big ? html`<rect class="zebra" x="0" y=${row.y} width=${width} height=${row.height}/>` : null}
       <text class="name" x="10" y=${row.y + 19}>${clip(row.node, labels)}${row.node.length * 7.3 > labels - 12 && html`<title>${row.node}</title>`}</text>
       ${row.kind !== 'tall' && html`<text class="sub" x="10" y=${row.y + 34}>${count(row.items.length)} items</text>`}
       ${row.kind !== 'tall' && row.height > 50 && html`<text class="sub" x="10" y=${row.y + 47}>${row.lanes} at once</text>`}
