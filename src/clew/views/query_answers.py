@@ -31,7 +31,7 @@ def answer_json(values: Mapping[str, Any]) -> Json | None:
     return {
         "question": encodable(values["user_query"]),
         "text": _text(said.get("answer")),
-        "partial": said.get("partial") is True,
+        "status": "partial" if said.get("partial") is True else "answered" if result.get("columns") else "unanswered",
         "columns": [_text(name) for name in result.get("columns") or ()],
         "rows": [[shown(cell, _CELL)[0] for cell in row] for row in (rows or ())[:_MOST_ROWS]],
         "count": len(rows or ()),

@@ -242,7 +242,7 @@ function Head({ run, context, items, whole, now, ahead, answered }) {
   const done = whole ? items.filter((item) => !item.open || item.state === 'done').length : 0;
   const early = ahead > run.last ? 0 : items.filter((item) => item.open && item.state === 'done').length;
   const retried = run.retries || items.filter(isRetried).length;
-  return html`<header class="head"><div class="row"><span class="crumb"><a href="/runs">Runs</a> /</span><h1 data-clew-run=${run.id}>${run.id}</h1><${Copy} text=${run.id} what="copy the id"/><${Pill} status=${run.status} word=${answered && run.status === 'completed' ? 'answered' : undefined}/><${Verbs} run=${run} context=${context}/></div>
+  return html`<header class="head"><div class="row"><span class="crumb"><a href="/runs">Runs</a> /</span><h1 data-clew-run=${run.id}>${run.id}</h1><${Copy} text=${run.id} what="copy the id"/><${Pill} status=${answered && run.status === 'completed' ? run.answer.status : run.status}/><${Verbs} run=${run} context=${context}/></div>
     <div class="facts">${(run.target || run.graph) && html`<code title=${run.target}>${targetName(run.target, run.graph)}</code>`}${took != null && html`<span>took <b>${duration(took)}</b></span>`}
       ${ahead > run.last ? html`<span><b>${count(run.last - run.first)}</b> ${run.last - run.first === 1 ? 'step' : 'steps'} committed, <b>${count(ahead - run.last)}</b> ahead</span>` : fact(run.last - run.first, 'step')}${early > 0 && html`<span><b>${count(early)}</b> ${early === 1 ? 'item' : 'items'} ahead</span>`}
       ${answered && run.answer ? fact(run.answer.sources.length, 'source') : html`${fact(run.items ?? done, 'item')}${fact(run.calls, 'recorded call')}${retried > 0 && html`<span><b>${count(retried)}</b> retried</span>`}`}
@@ -265,6 +265,8 @@ function Banner({ run, context, phone, picture }) {
   }
   if (run.status === 'failed' && failure) return html`<div class="banner b-fail"><${Status} status="failed" word=${`${failure.path} failed`}/><b class="mono">${failure.type}: ${failure.message}</b><span class="dim">${failure.attempts > 1 ? `after ${failure.attempts} attempts, ` : ''}in step ${failure.step}</span>${!phone && command('resume') && html`<span class="end"><${Command} text=${command('resume')}/></span>`}</div>`;
   if (run.status === 'lost') return html`<div class="banner b-fail"><${Status} status="lost"/><b>Its process has ended without saying so.</b><span class="dim">Nothing is lost: resume goes on from S(${run.last}).</span><span class="end"><${Command} text=${command('resume')}/></span></div>`;
+  const { says } = run;
+  if (says?.due || says?.kind === 'wait') return html`<div class="banner b-wait"><${Status} status=${run.status}/><b>${says.path && html`<code>${says.path}</code> `}${says.text}${says.due ? ` until ${moment(says.due)}` : ''}</b></div>`;
   if (run.status === 'queued' && run.worker && !run.worker.available) return html`<div class="banner b-wait"><${Status} status="queued"/><b>No worker takes this run.</b><span class="end"><${Command} text=${run.worker.command}/></span></div>`;
   if (picture.error && !picture.data) return html`<div class="banner b-wait"><${Status} status="lost" word="graph not stored"/><span>${picture.error.message}</span></div>`;
   return null;
