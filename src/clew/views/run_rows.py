@@ -16,10 +16,12 @@ from clew.graph import Send
 from clew.runtime.log.entries.codec import EntryDecoder
 from clew.runtime.log.entries.records import JOURNAL, RETRY, STEP, WAIT, WAITED, names_of
 from clew.runtime.log.entries.wait_records import WaitRecord
+from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_rows import opened_row
 from clew.stores import RunRow, Store
 from clew.stores.protocol import LAST, Owner, WorkerRow
 from clew.stores.queue import FINAL, PARKED
+from clew.views.query_answers import GRAPH, answer_line
 from clew.views.questions import open_questions, title_of, unanswered
 from clew.views.run.stored_steps import counts_of
 
@@ -157,6 +159,10 @@ class RowReader:
             failed = sum(not each.rescued for each in row.failures)
             what = f"{failed} item{'' if failed == 1 else 's'} failed" if failed else "a failure was rescued"
             return says("failures", what, path=row.failures[0].path)
+        if row.graph == GRAPH and row.status == "completed":
+            answer = answer_line(RunReader(None, self.store, "error").open(row.run_id).state().values)
+            if answer:
+                return says("answer", answer)
         if row.parent is not None:
             return says("fork", f"fork of {row.parent} at S({row.parent_step})")
         return NOTHING

@@ -1,5 +1,5 @@
 // Items of a run: from the columns of the API to objects, and questions about them. Pure.
-import { duration } from './format.js';
+import { duration, moment } from './format.js';
 
 /** "use_tool#0[1]" -> "#0[1]"; nested paths keep their last part. */
 export const shortName = (item) => {
@@ -25,10 +25,11 @@ export function itemsOf(window, kinds = new Map()) {
     if (item.state === 'next' && item.start == null && !attempts[item.path]) continue;
     const ends = item.state === 'done' || item.state === 'failed';
     const own = attempts[item.path];
-    const start = item.start ?? own?.find((a) => a.start != null)?.start ?? (ends ? null : committed);
+    const known = item.start ?? own?.find((a) => a.start != null)?.start ?? null;
+    const start = known ?? (ends ? null : committed);
     out.push(finish({
       path: item.path, node: item.node, step: item.step, start, end: ends && item.start != null ? item.start + (item.duration ?? 0) : null,
-      duration: item.duration, attempt: item.attempt, calls: item.calls, due: item.due, state: item.state, open: true, guessed: item.guessed,
+      duration: item.duration, attempt: item.attempt, calls: item.calls, due: item.due, until: item.due == null ? null : window.origin + item.due, awaits: item.for, supposed: known == null, state: item.state, open: true, guessed: item.guessed,
       wrote: item.wrote ?? [], chose: item.chose ?? [],
     }, attempts, waits, kinds));
   }
@@ -57,6 +58,9 @@ function finish(item, attempts, waits, kinds) {
   item.gate = kinds.get(item.node) === 'gate';
   return item;
 }
+
+/** What an item waits for now, and until when: "waits for the signal paid until 16 Nov 13:00:00". */
+export const waitsNow = ({ awaits, until }) => `${awaits && awaits !== 'sleep' ? `waits for the signal ${awaits}` : 'sleeps'}${until == null ? '' : ` until ${moment(until)}`}`;
 
 /** "waited 2 d for an answer", "slept 8 s". */
 export const waited = (wait) => (wait.for === 'sleep' ? `slept ${duration(wait.end - wait.start)}` : `waited ${duration(wait.end - wait.start)} for ${wait.for === 'answer' ? 'an answer' : wait.for}`);

@@ -2,7 +2,7 @@
 import { html, cx, useMemo, useState } from '../lib/html.js';
 import { at, useData, withQuery } from '../lib/api.js';
 import { clock, count, duration, moment, plural } from '../lib/format.js';
-import { isRetried, waited } from '../lib/items.js';
+import { isRetried, waited, waitsNow } from '../lib/items.js';
 import { histogram } from '../lib/lanes.js';
 import { lazy } from '../lib/lazy.js';
 import { pathTo } from '../lib/router.js';
@@ -151,7 +151,8 @@ function Item({ run, item, path, why, onPick, onFork, committed, items, nodes, i
     ${reads?.length > 0 && html`<section class="sec"><h3>It read</h3><p class="mono">${reads.join(' · ')}</p></section>`}
     ${item?.wrote?.length > 0 && html`<section class="sec"><h3>It wrote</h3><p class="mono">${item.wrote.map((name) => { const c = around ? null : change?.changes.find((one) => one.name === name); return c ? `${name} v${c.version}` : name; }).join(' · ')}</p></section>`}
     ${item?.chose?.length > 0 && html`<section class="sec"><h3>It chose</h3><p class="mono">${item.chose.join(' · ')}</p></section>`}
-    ${item && html`<section class="sec"><h3>How it ran</h3><p>${item.cached ? 'reused from an earlier run' : `attempt ${(item.attempt ?? 0) + 1}`} · ${item.calls ? plural(item.calls, 'recorded call') : 'no recorded calls'}${item.start != null ? ` · began ${duration(item.begin)} after the start` : ''}</p>
+    ${item && html`<section class="sec"><h3>How it ran</h3><p>${item.cached ? 'reused from an earlier run' : `attempt ${(item.attempt ?? 0) + 1}`} · ${item.calls ? plural(item.calls, 'recorded call') : 'no recorded calls'}${item.start != null && !item.supposed ? ` · began ${duration(item.begin)} after the start` : ''}</p>
+      ${item.state === 'sleeping' && html`<p class="t-wait">${waitsNow(item)}</p>`}
       ${item.tries.map((a, i) => html`<p key=${i} class="dim"><span class="t-fail">attempt ${a.attempt + 1} failed</span> ${a.error}${a.due != null && a.end != null ? `, waited ${duration(a.due - a.end)}` : ''}</p>`)}
       ${item.waits.map((wait, i) => html`<p key=${i} class="dim">${waited(wait)}</p>`)}</section>`}`;
 }

@@ -5,7 +5,7 @@
 
 import { html, cx, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { count, duration } from '../lib/format.js';
-import { isRetried, shortName, waited } from '../lib/items.js';
+import { isRetried, shortName, waited, waitsNow } from '../lib/items.js';
 import { aheadUntil, median, rows as packRows, stepScale, timeScale } from '../lib/lanes.js';
 import { useWidth } from './parts.js';
 
@@ -80,7 +80,7 @@ const kindOf = (item) => {
 
 /** What a screen reader says about an item. */
 export function describe(item) {
-  const bits = [item.path, [item.state !== 'done' && item.state, item.step != null && `step ${item.step}`].filter(Boolean).join(', ') || 'not committed'];
+  const bits = [item.path, [item.state !== 'done' && (item.state === 'sleeping' ? waitsNow(item) : item.state), item.step != null && `step ${item.step}`].filter(Boolean).join(', ') || 'not committed'];
   if (item.duration != null) bits.push(duration(item.duration));
   if (item.calls) bits.push(`${item.calls} recorded calls`);
   if (item.tries.length) bits.push(`${item.tries.length} failed tries`);
