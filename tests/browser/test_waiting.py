@@ -86,3 +86,19 @@ def test_a_question_without_an_answer_is_not_called_answered(waiting: Served, op
     expect(page.get_by_role("button", name="Export CSV")).to_have_count(0)
     page.goto(f"{waiting.url}/runs/question-12")
     expect(page.locator("header.head [data-clew-status]")).to_have_text("answered")
+
+
+@pytest.mark.parametrize(
+    ("run", "place", "state"), [("asking", "review/check", "asks"), ("breaking", "review/break_down", "failed")]
+)
+def test_the_graph_shows_what_is_unfinished_inside_a_subgraph(
+    run: str, place: str, state: str, waiting: Served, open_page: Open
+) -> None:
+    page = open_page(f"{waiting.url}/runs/{run}")
+    expect(page.locator(f".graph [data-node='{place}']")).to_have_class(re.compile(rf"\b{state}\b"))
+    expect(page.locator(".graph [data-node='review']")).to_have_class(re.compile(rf"\b{state}\b"))
+    expect(page.locator(".graph [data-node='review/tidy']")).to_have_class(re.compile(r"\bran\b"))
+    expect(page.locator(".graph [data-node='send']")).to_have_class(re.compile(r"\bnever\b"))
+    page.locator(".tl-box [data-path='review#0']").click()
+    expect(page.locator(".insp .itemrow").first).to_contain_text("tidy#0")
+    expect(page.locator(f".graph [data-node='{place}']")).to_have_class(re.compile(rf"\b{state}\b"))

@@ -59,6 +59,26 @@ function finish(item, attempts, waits, kinds) {
   return item;
 }
 
+const UNFINISHED = ['failed', 'asks', 'sleeping', 'retrying', 'running']; // the first one says most
+
+/** The items of unfinished subgraphs that are not in a list, made of what is open in them: by path, from outside to inside. */
+export function around(items) {
+  const known = new Set(items.map((item) => item.path));
+  const found = new Map();
+  for (const item of items) {
+    if (!item.open || !UNFINISHED.includes(item.state)) continue;
+    for (let end = item.path.indexOf('/'); end >= 0; end = item.path.indexOf('/', end + 1)) {
+      const path = item.path.slice(0, end);
+      if (known.has(path)) continue;
+      const old = found.get(path);
+      const says = !old || UNFINISHED.indexOf(item.state) < UNFINISHED.indexOf(old.state) ? item : old;
+      const begin = Math.min(item.begin ?? Infinity, old?.begin ?? Infinity);
+      found.set(path, { ...says, path, node: path.slice(path.lastIndexOf('/') + 1).split('#')[0], step: null, calls: 0, attempt: 0, duration: null, tries: [], waits: [], gate: false, begin, start: begin, wrote: [], chose: [] });
+    }
+  }
+  return [...found.values()];
+}
+
 /** What an item waits for now, and until when: "waits for the signal paid until 16 Nov 13:00:00". */
 export const waitsNow = ({ awaits, until }) => `${awaits && awaits !== 'sleep' ? `waits for the signal ${awaits}` : 'sleeps'}${until == null ? '' : ` until ${moment(until)}`}`;
 

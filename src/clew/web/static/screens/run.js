@@ -4,7 +4,7 @@
 import { html, useEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { at, useData, withQuery } from '../lib/api.js';
 import { count, duration, moment, plural, targetName } from '../lib/format.js';
-import { isRetried, nodeStates, stepName } from '../lib/items.js';
+import { around, isRetried, nodeStates, stepName } from '../lib/items.js';
 import { aheadUntil } from '../lib/lanes.js';
 import { lazy } from '../lib/lazy.js';
 import { useKeys } from '../lib/keys.js';
@@ -53,7 +53,9 @@ function Loaded({ run, query, reload, stale }) {
   const [top, setTop] = useState(run.last); // with the states after the last committed one
   const k = Math.max(run.first, Math.min(wanted ?? run.last, Math.max(top, run.last)));
   const list = useItems(id, run, k, kinds);
-  const items = list.items ?? NONE;
+  // A subgraph that asks or has failed is an item too, although only what is open in it is stored.
+  const frames = useMemo(() => around(list.items ?? NONE), [list.items]);
+  const items = useMemo(() => { const own = frames.filter(isOuter); return own.length ? [...own.map((one) => ({ ...one, step: run.last + 1 })), ...list.items] : list.items ?? NONE; }, [frames, list.items, run.last]);
   const ahead = useMemo(() => items.reduce((most, item) => (item.open && item.state === 'done' ? Math.max(most, item.step) : most), run.last), [items, run.last]);
   useEffect(() => setTop(ahead), [ahead]);
   const last = Math.max(run.last, ahead);
@@ -66,15 +68,19 @@ function Loaded({ run, query, reload, stale }) {
   const outer = path && (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : kinds.get(path.split('#')[0]) === 'subgraph' ? path : null);
   const inside = useInside(id, outer, run);
   const deeper = useInside(id, path !== outer && inside.has(path) && depthOf(picture.data, path)?.inside ? path : null, run);
-  const byPath = useMemo(() => new Map([...inside, ...items.map((item) => [item.path, item])]), [items, inside]);
+  // What is unfinished inside a subgraph is shown without a selection.
+  const stuck = frames.length ? frames[frames.length - 1].path : null;
+  const stuckIn = useInside(id, frames[0]?.path ?? null, run);
+  const stuckDeep = useInside(id, stuck !== frames[0]?.path ? stuck : null, run);
+  const byPath = useMemo(() => new Map([...stuckIn, ...stuckDeep, ...inside, ...items.map((item) => [item.path, item])]), [items, inside, stuckIn, stuckDeep]);
   const item = path ? byPath.get(path) : null;
   const now = useNow(run.status === 'running' ? 250 : 60000, clockOffset());
   const live = run.status === 'running' && list.origin != null ? now - list.origin : null;
 
-  const stepItems = useMemo(() => items.filter((one) => one.step === k), [items, k]);
-  const states = useMemo(() => nodeStates(items), [items]);
+  const stepItems = useMemo(() => items.filter((one) => one.step === k && isOuter(one)), [items, k]);
+  const states = useMemo(() => nodeStates(items.filter(isOuter)), [items]);
   const counted = list.whole ? states : overview.data ? new Map([...states, ...overview.data.nodes.map((n) => [n.name, { ...(states.get(n.name) ?? { running: 0, failed: 0, tries: 0, asks: 0, cached: 0 }), ran: n.items, total: n.items }])]) : states;
-  const innerStates = useMemo(() => nodeStates([...inside.values(), ...deeper.values()], placeOf), [inside, deeper]);
+  const innerStates = useMemo(() => nodeStates([...new Map([...frames.map((one) => [one.path, one]), ...byPath, ...deeper]).values()].filter((one) => !isOuter(one)), placeOf), [byPath, deeper, frames]);
   const current = useMemo(() => new Set(stepItems.map((one) => one.node)), [stepItems]);
   const threadNodes = useMemo(() => threadOf(why.data, thread, byPath, chosenNode, item), [why.data, byPath, item]);
   const decided = useMemo(() => { const set = new Set(); for (const one of stepItems) for (const target of one.chose ?? []) set.add(`${one.node}>${target}`); return set; }, [stepItems]);
@@ -175,6 +181,9 @@ function Loaded({ run, query, reload, stale }) {
     ${run.answer && html`<${Tabs} label="View" options=${[['answer', 'Answer'], ['run', 'Run']]} value=${isAnswer ? 'answer' : 'run'} onPick=${(v) => select({ view: v === 'run' ? 'run' : null })}/>`}
     ${isAnswer ? html`<${AnswerView} run=${run}/>` : body}`;
 }
+
+/** Whether an item is one of the run itself, not of a subgraph. */
+const isOuter = (item) => !item.path.includes('/');
 
 /** The place of an item in the graph: "sub#0[1]/tool#2" -> "sub/tool". */
 const placeOf = (item) => item.path.split('/').map((part) => part.split('#')[0]).join('/');
