@@ -456,6 +456,8 @@ def test_values_are_pulled_and_set_in_the_page(tmp_path: Path, open_page: Open) 
         expect(state).to_have_attribute("data-clew-status", "fresh", timeout=PATIENCE)
         page.get_by_role("button", name="Set a source…").click()
         dialog.get_by_label("source").select_option("size")
+        expect(dialog.get_by_label("value as JSON")).to_have_value("320")  # what it is now
+        dialog.locator(".command", has_text="set tests.browser.events:graph size 320").wait_for()
         dialog.get_by_label("value as JSON").fill("640,")
         dialog.get_by_text("JSON is expected").wait_for()
         dialog.get_by_label("value as JSON").fill("640")

@@ -62,6 +62,8 @@ def test_the_banner_says_what_a_run_waits_for(run: str, text: str, waiting: Serv
     page = open_page(f"{waiting.url}/runs/{run}")
     expect(page.locator(".banner")).to_contain_text(re.compile(text))
     expect(page.locator(".banner")).not_to_contain_text("No worker")
+    if run != "later":
+        expect(page.locator(".graph [role=button]")).to_have_class(re.compile(r"\bsleeps\b"))
 
 
 @pytest.mark.parametrize(

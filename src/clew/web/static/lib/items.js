@@ -92,10 +92,11 @@ export function nodeStates(items, keyOf = (item) => item.node) {
   const nodes = new Map();
   for (const item of items) {
     let n = nodes.get(keyOf(item));
-    if (!n) nodes.set(keyOf(item), n = { ran: 0, running: 0, failed: 0, tries: 0, asks: 0, cached: 0, total: 0 });
+    if (!n) nodes.set(keyOf(item), n = { ran: 0, running: 0, failed: 0, tries: 0, asks: 0, sleeps: 0, cached: 0, total: 0 });
     n.total++;
     if (item.state === 'running' || item.state === 'retrying') n.running++;
     else if (item.state === 'asks') n.asks++;
+    else if (item.state === 'sleeping') n.sleeps++;
     else if (item.state === 'failed') { n.failed++; n.tries = Math.max(n.tries, item.tries.length || (item.attempt ?? 0) + 1); }
     else if (item.state === 'done') n.ran++;
     if (item.cached) n.cached++;

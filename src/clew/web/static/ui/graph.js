@@ -52,6 +52,7 @@ function badge(state) {
   if (!state) return null;
   if (state.failed) return { text: state.tries > 1 ? `✕ ${state.tries} tries` : '✕ failed', tone: 'fail' };
   if (state.asks) return { text: 'asks', tone: 'wait' };
+  if (state.sleeps) return { text: 'sleeps', tone: 'wait' };
   if (state.running) return { text: state.total > 1 ? `${state.ran}/${state.total}` : 'running', tone: 'run' };
   if (state.cached && state.cached === state.ran) return { text: '↺ reused', tone: 'idle' };
   if (state.ran > 1) return { text: `×${state.ran}`, tone: 'idle' };
@@ -67,6 +68,7 @@ function stateClass(state, box) {
   if (!state) return 'never';
   if (state.failed) return 'failed';
   if (state.asks) return 'asks';
+  if (state.sleeps) return 'sleeps';
   if (state.running) return 'running';
   return 'ran';
 }
