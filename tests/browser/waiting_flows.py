@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
+
+import msgspec
 
 from clew import Context, Graph, node
 
@@ -52,8 +54,31 @@ breaking = Graph([Graph([tidy, break_down], name="review").as_node(name="review"
 
 @node(output=("aggregator_response", "answer_synthesizer_response"))
 def give_up(user_query: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    said = {"answer": "This could not be answered.", "partial": False}
+    said = {"answer": "This could not be answered.", "partial": True}
     return {"columns": [], "rows": [], "notes": [], "sql": ""}, said
 
 
 unanswered = Graph([give_up], name="nl2sql")
+
+
+class Line(msgspec.Struct):
+    amount: int
+
+
+class Basket(TypedDict):
+    name: str
+    gifts: NotRequired[list[str]]
+
+
+@node(output="line")
+def ask_line(order: str, ctx: Context) -> Any:
+    return ctx.interrupt(f"Which line of {order}?", type=Line | Literal["none"])
+
+
+@node(output="basket")
+def ask_basket(order: str, ctx: Context) -> Any:
+    return ctx.interrupt(f"What is in {order}?", type=Basket)
+
+
+lines = Graph([ask_line], name="lines")
+baskets = Graph([ask_basket], name="a-graph-" + "with-a-very-long-name-" * 5)

@@ -54,9 +54,9 @@ def answer_line(values: Mapping[str, Any]) -> str:
 
 
 def _status(result: Json, said: Json) -> str:
-    if said.get("partial") is True:
-        return "partial"
-    return "answered" if result.get("columns") else "unanswered"
+    if not result.get("columns"):
+        return "unanswered"
+    return "partial" if said.get("partial") is True else "answered"
 
 
 def _source(output: Json) -> Json | None:

@@ -152,7 +152,7 @@ class RowReader:
             return self._progress(row)
         if row.status == "queued":
             entry = self.store.entry(row.run_id)
-            if entry is not None and now < entry.due < PARKED:
+            if entry is not None and entry.due is not None and now < entry.due < PARKED:
                 return says("queued", "waits", due=entry.due)
             return says("queued", "waits for a worker")
         if row.failures:
