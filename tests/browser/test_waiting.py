@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for name, values in (("napping", {"tea": "green"}), ("paying", {"bill": "rent"})):
         engine_of(store, getattr(waiting_flows, name), name).submit(values, run_id=name)
         Worker(getattr(waiting_flows, name), store=store).run(until_idle=True)
-    later = datetime.now(timezone.utc) + timedelta(hours=2)
+    later = datetime.now(UTC) + timedelta(hours=2)
     engine_of(store, waiting_flows.napping, "napping").submit({"tea": "black"}, run_id="later", at=later)
     for name in ("asking", "breaking"):
         started(name, {"text": " tea "}, name)
@@ -56,7 +55,7 @@ def test_the_list_says_what_runs_wait_for(waiting: Served, open_page: Open) -> N
 
 
 @pytest.mark.parametrize(
-    ("run", "text"), [("napping", f"sleeps {CLOCK}"), ("paying", "signal 'payment'"), ("later", f"waits {CLOCK}")]
+    "run, text", [("napping", f"sleeps {CLOCK}"), ("paying", "signal 'payment'"), ("later", f"waits {CLOCK}")]
 )
 def test_the_banner_says_what_a_run_waits_for(run: str, text: str, waiting: Served, open_page: Open) -> None:
     page = open_page(f"{waiting.url}/runs/{run}")
@@ -67,7 +66,7 @@ def test_the_banner_says_what_a_run_waits_for(run: str, text: str, waiting: Serv
 
 
 @pytest.mark.parametrize(
-    ("run", "item", "text"),
+    "run, item, text",
     [("napping", "nap%230", f"sleeps {CLOCK}"), ("paying", "pay%230", "waits for the signal payment")],
 )
 def test_an_item_says_what_it_waits_for(
@@ -91,7 +90,7 @@ def test_a_question_without_an_answer_is_not_called_answered(waiting: Served, op
 
 
 @pytest.mark.parametrize(
-    ("run", "place", "state"), [("asking", "review/check", "asks"), ("breaking", "review/break_down", "failed")]
+    "run, place, state", [("asking", "review/check", "asks"), ("breaking", "review/break_down", "failed")]
 )
 def test_the_graph_shows_what_is_unfinished_inside_a_subgraph(
     run: str, place: str, state: str, waiting: Served, open_page: Open
@@ -101,6 +100,10 @@ def test_the_graph_shows_what_is_unfinished_inside_a_subgraph(
     expect(page.locator(".graph [data-node='review']")).to_have_class(re.compile(rf"\b{state}\b"))
     expect(page.locator(".graph [data-node='review/tidy']")).to_have_class(re.compile(r"\bran\b"))
     expect(page.locator(".graph [data-node='send']")).to_have_class(re.compile(r"\bnever\b"))
+    stroke = "(node) => getComputedStyle(node.querySelector('.shape')).stroke"
+    ran = page.locator(".graph [data-node='review/tidy']").evaluate(stroke)
+    assert ran != page.locator(f".graph [data-node='{place}']").evaluate(stroke)
+    expect(page.locator(".bar .ahead")).to_have_count(0)
     page.locator(".tl-box [data-path='review#0']").click()
     expect(page.locator(".insp .itemrow").first).to_contain_text("tidy#0")
     expect(page.locator(f".graph [data-node='{place}']")).to_have_class(re.compile(rf"\b{state}\b"))

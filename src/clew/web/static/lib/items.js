@@ -12,9 +12,10 @@ export function itemsOf(window, kinds = new Map()) {
   const { columns: c, attempts = {}, waits = {}, open = [] } = window;
   const out = [];
   for (let i = 0; i < c.path.length; i++) {
-    const start = c.start[i];
+    const earlier = c.cached[i] && c.start[i] < 0; // it executed in another run, long ago
+    const start = earlier ? 0 : c.start[i];
     out.push(finish({
-      path: c.path[i], node: c.node[i], step: c.step[i], start, end: start == null ? null : start + (c.duration[i] ?? 0),
+      path: c.path[i], node: c.node[i], step: c.step[i], start, end: start == null ? null : start + (earlier ? 0 : c.duration[i] ?? 0), supposed: earlier,
       duration: c.duration[i], attempt: c.attempt[i], cached: c.cached[i], calls: c.calls[i], failed: c.failed[i], byHand: c.by_hand[i],
       wrote: c.wrote[i], chose: c.chose[i], state: c.failed[i] ? 'failed' : 'done', open: false,
     }, attempts, waits, kinds));

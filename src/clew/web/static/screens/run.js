@@ -112,7 +112,8 @@ function Loaded({ run, query, reload, stale }) {
     const sorted = [...items].filter((one) => one.start != null).sort((a, b) => a.begin - b.begin || a.index - b.index);
     if (!sorted.length) return;
     const i = sorted.findIndex((one) => one.path === path);
-    pick(sorted[Math.max(0, Math.min(sorted.length - 1, i < 0 ? 0 : i + by))].path);
+    const here = sorted.findIndex((one) => one.step === k); // without a selection, from the cursor
+    pick(sorted[Math.max(0, Math.min(sorted.length - 1, i < 0 ? Math.max(0, here) : i + by))].path);
   };
   const can = (verb) => run.verbs?.some((v) => v.verb === verb && v.enabled);
   const answerNow = () => { select({ tab: 'question', view: null }); setTimeout(() => document.querySelector('[data-clew-form] input, [data-clew-form] button, [data-clew-form] textarea')?.focus(), 120); };
@@ -143,7 +144,7 @@ function Loaded({ run, query, reload, stale }) {
   const hasError = run.failures.some((f) => !f.rescued);
   const isAnswer = run.answer && query.view !== 'run';
 
-  const graphPane = html`<section class="pane p-graph" aria-label="Graph" key="graph"><div class="panehead"><h2>Graph</h2><span class="dim">${picture.data?.name ?? run.graph}</span><span class="end">${list.whole ? null : html`<small>counts of the whole run</small>`}<button type="button" class="link" onClick=${() => setFit((n) => n + 1)}>Fit</button></span></div>
+  const graphPane = html`<section class="pane p-graph" aria-label="Graph" key="graph"><div class="panehead"><h2>Graph</h2><span class="dim what" title=${picture.data?.name ?? run.graph}>${picture.data?.name ?? run.graph}</span><span class="end">${list.whole ? null : html`<small>counts of the whole run</small>`}<button type="button" class="link" onClick=${() => setFit((n) => n + 1)}>Fit</button></span></div>
     <${Pane} data=${picture}>${(data) => html`<${GraphView} picture=${data} states=${counted} inner=${innerStates} place=${item && placeOf(item)} current=${current} chosen=${node} thread=${threadNodes} decided=${decided} onPick=${pickNode} fitKey=${fit} label=${`Graph ${data.name}`}/>`}<//></section>`;
 
   const timelinePane = html`<div class="panehead"><h2>Timeline</h2><${Segments} label="Axis" options=${[['time', 'Time'], ['steps', 'Steps']]} value=${axis} onPick=${(v) => select({ axis: v === 'time' ? null : v })}/>
@@ -248,12 +249,14 @@ function Grip({ box, name, side }) {
 function Head({ run, context, items, whole, now, ahead, answered }) {
   const took = run.status === 'running' ? Math.max(run.took ?? 0, now - run.created) : run.took;
   const fact = (n, word, many) => n > 0 && html`<span><b>${count(n)}</b> ${n === 1 ? word : many ?? `${word}s`}</span>`;
+  // The items may be a moment behind: the steps that are counted are theirs.
+  const last = run.status === 'running' && whole && items.length ? Math.min(run.last, items.reduce((most, item) => (item.open ? most : Math.max(most, item.step)), run.first)) : run.last;
   const done = whole ? items.filter((item) => !item.open || item.state === 'done').length : 0;
   const early = ahead > run.last ? 0 : items.filter((item) => item.open && item.state === 'done').length;
   const retried = run.retries || items.filter(isRetried).length;
   return html`<header class="head"><div class="row"><span class="crumb"><a href="/runs">Runs</a> /</span><h1 data-clew-run=${run.id}>${run.id}</h1><${Copy} text=${run.id} what="copy the id"/><${Pill} status=${answered && run.status === 'completed' ? run.answer.status : run.status}/><${Verbs} run=${run} context=${context}/></div>
     <div class="facts">${(run.target || run.graph) && html`<code title=${run.target}>${targetName(run.target, run.graph)}</code>`}${took != null && html`<span>took <b>${duration(took)}</b></span>`}
-      ${ahead > run.last ? html`<span><b>${count(run.last - run.first)}</b> ${run.last - run.first === 1 ? 'step' : 'steps'} committed, <b>${count(ahead - run.last)}</b> ahead</span>` : fact(run.last - run.first, 'step')}${early > 0 && html`<span><b>${count(early)}</b> ${early === 1 ? 'item' : 'items'} ahead</span>`}
+      ${ahead > run.last ? html`<span><b>${count(run.last - run.first)}</b> ${run.last - run.first === 1 ? 'step' : 'steps'} committed, <b>${count(ahead - run.last)}</b> ahead</span>` : fact(last - run.first, 'step')}${early > 0 && html`<span><b>${count(early)}</b> ${early === 1 ? 'item' : 'items'} ahead</span>`}
       ${answered && run.answer ? fact(run.answer.sources.length, 'source') : html`${fact(run.items ?? done, 'item')}${fact(run.calls, 'recorded call')}${retried > 0 && html`<span><b>${count(retried)}</b> retried</span>`}`}
       <span>started ${moment(run.created)}</span>${run.parent && html`<span>fork of <a href=${href(pathTo('runs', run.parent.id), { k: run.parent.step })}>${run.parent.id}</a> at S(${run.parent.step}) · <a href=${href('/compare', { a: run.parent.id, b: run.id })}>compare</a></span>`}
       ${run.child_of && html`<span>child of <a href=${pathTo('runs', run.child_of.id ?? run.child_of)}>${run.child_of.id ?? run.child_of}</a></span>`}
