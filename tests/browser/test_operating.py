@@ -173,7 +173,7 @@ def test_a_fork_with_values_that_needs_code_says_so(served: Served, open_page: O
     dialog.get_by_text(f"start the server with `{server}`").wait_for()
     commands = dialog.locator(".command code")
     expect(commands).to_have_count(1)  # the whole command, not also one without the step and the value
-    expect(commands).to_have_text(re.compile("--step 10 upto=12$"))
+    expect(commands).to_have_text(re.compile(r"--step 10 --run-id \S+ upto=12$"))
 
 
 def test_exporting_downloads_the_document(served: Served, open_page: Open, tmp_path: Path) -> None:
