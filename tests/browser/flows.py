@@ -450,3 +450,31 @@ def say(aggregator_response: dict[str, Any]) -> dict[str, Any]:
 
 
 question = Graph([ask_sources, say], name="nl2sql")
+
+# -- an answer without fields of its own, and an error with two causes --------------------------------------------
+
+
+@node(output="counts")
+def count_by_hand(shelf: str, ctx: Context) -> dict[str, int]:
+    return ctx.interrupt(f"How many of each on {shelf}?", type=dict[str, int])
+
+
+stocktaking = Graph([count_by_hand], name="stocktaking")
+
+
+def to_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise KeyError(text) from error
+
+
+@node(output="price")
+def read_price(tag: str) -> int:
+    try:
+        return to_number(tag)
+    except KeyError as error:
+        raise LookupError(f"{tag} has no price") from error
+
+
+prices = Graph([read_price], name="prices")

@@ -101,6 +101,13 @@ def test_a_wide_run_is_drawn_on_a_canvas(served: Served, open_page: Open) -> Non
         return document.elementFromPoint(r.x + r.width / 2, r.y + 1).closest('svg') !== null }"""
     )
     assert on_top, "the selected item is drawn above the canvas"
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll('svg.tl rect:not(.over *)')].filter((rect) => {
+            const fill = getComputedStyle(rect).fill;
+            return rect.getBoundingClientRect().width > 200 && fill !== 'none' && fill !== 'rgba(0, 0, 0, 0)';
+        }).length"""
+    )
+    assert hidden == 0, "nothing wide and opaque hides the rows of the canvas"
     box = page.locator(".tl-box").bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + 90)

@@ -82,6 +82,23 @@ def test_a_refused_answer_returns_to_the_question(served: Served, open_page: Ope
     assert served.store.row("ticket-8843").status == "waiting"
 
 
+def test_what_is_refused_inside_an_answer_is_shown_at_its_field(served: Served, open_page: Open) -> None:
+    engine_of(served.store, flows.stocktaking, "stocktaking").run({"shelf": "A"}, run_id="shelf")
+    page = open_page(f"{served.url}/runs/shelf/answer/count_by_hand%230", expect="422")
+    form = page.locator("[data-clew-form]")
+    form.locator("textarea").fill('{"bolts": "many"}')
+    form.get_by_role("button", name="Answer and go on").click()
+    expect(form.locator(".err")).to_contain_text("bolts")
+    assert served.store.row("shelf").status == "waiting"
+
+
+def test_an_error_is_shown_with_all_of_its_causes(served: Served, open_page: Open) -> None:
+    engine_of(served.store, flows.prices, "prices").run({"tag": "cheap"}, run_id="price")
+    page = open_page(f"{served.url}/runs/price?item=read_price%230&tab=error")
+    expect(page.get_by_role("heading", name="Caused by")).to_have_count(2)
+    page.get_by_text("ValueError: invalid literal").first.wait_for()
+
+
 def test_dates_times_and_decimals_have_fields_of_their_own(served: Served, open_page: Open) -> None:
     engine = engine_of(served.store, flows.appointments, "appointments")
     engine.run({}, run_id="appointment")
@@ -156,7 +173,7 @@ def test_a_fork_with_values_that_needs_code_says_so(served: Served, open_page: O
     dialog.get_by_text(f"start the server with `{server}`").wait_for()
     commands = dialog.locator(".command code")
     expect(commands).to_have_count(1)  # the whole command, not also one without the step and the value
-    expect(commands).to_have_text(re.compile("--step 10 upto=12$"))
+    expect(commands).to_have_text(re.compile(r"--step 10 --run-id \S+ upto=12$"))
 
 
 def test_exporting_downloads_the_document(served: Served, open_page: Open, tmp_path: Path) -> None:
@@ -439,6 +456,8 @@ def test_values_are_pulled_and_set_in_the_page(tmp_path: Path, open_page: Open) 
         expect(state).to_have_attribute("data-clew-status", "fresh", timeout=PATIENCE)
         page.get_by_role("button", name="Set a source…").click()
         dialog.get_by_label("source").select_option("size")
+        expect(dialog.get_by_label("value as JSON")).to_have_value("320")  # what it is now
+        dialog.locator(".command", has_text="set tests.browser.events:graph size 320").wait_for()
         dialog.get_by_label("value as JSON").fill("640,")
         dialog.get_by_text("JSON is expected").wait_for()
         dialog.get_by_label("value as JSON").fill("640")

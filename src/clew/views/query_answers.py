@@ -31,7 +31,7 @@ def answer_json(values: Mapping[str, Any]) -> Json | None:
     return {
         "question": encodable(values["user_query"]),
         "text": _text(said.get("answer")),
-        "partial": said.get("partial") is True,
+        "status": _status(result, said),
         "columns": [_text(name) for name in result.get("columns") or ()],
         "rows": [[shown(cell, _CELL)[0] for cell in row] for row in (rows or ())[:_MOST_ROWS]],
         "count": len(rows or ()),
@@ -39,6 +39,24 @@ def answer_json(values: Mapping[str, Any]) -> Json | None:
         "combined": [_text(note) for note in result.get("notes") or ()],
         "sql": _text(result.get("sql")),
     }
+
+
+def answer_line(values: Mapping[str, Any]) -> str:
+    """Return in one line whether there is an answer, and from how many rows and sources; "" without one."""
+    found = answer_json(values)
+    if found is None:
+        return ""
+    if found["status"] == "unanswered":
+        return "could not be answered"
+    rows, sources = found["count"], len(found["sources"])
+    how = "answered in part" if found["status"] == "partial" else "answered"
+    return f"{how} · {rows:,} row{'s' * (rows != 1)} from {sources} source{'s' * (sources != 1)}"
+
+
+def _status(result: Json, said: Json) -> str:
+    if not result.get("columns"):
+        return "unanswered"
+    return "partial" if said.get("partial") is True else "answered"
 
 
 def _source(output: Json) -> Json | None:

@@ -14,11 +14,14 @@ from clew.error_text import encodable, type_name
 from clew.errors import ClewError
 from clew.graph import Send
 from clew.runtime.log.entries.codec import EntryDecoder
-from clew.runtime.log.entries.records import JOURNAL, RETRY, STEP
+from clew.runtime.log.entries.records import JOURNAL, RETRY, STEP, WAIT, WAITED, names_of
+from clew.runtime.log.entries.wait_records import WaitRecord
+from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_rows import opened_row
 from clew.stores import RunRow, Store
 from clew.stores.protocol import LAST, Owner, WorkerRow
 from clew.stores.queue import FINAL, PARKED
+from clew.views.query_answers import GRAPH, answer_line
 from clew.views.questions import open_questions, title_of, unanswered
 from clew.views.run.stored_steps import counts_of
 
@@ -124,14 +127,14 @@ class RowReader:
             shown["owner"] = self.owner_json(found)
             if found.status == "queued":
                 shown["queue"] = self.queue_json(found)
-            shown["says"] = self.says(found)
+            shown["says"] = self.says(found, now)
         except ClewError as error:
             shown["damage"] = str(error)
         return shown
 
     # -- what it says ------------------------------------------------------------------------------------
 
-    def says(self, row: RunRow) -> Json:
+    def says(self, row: RunRow, now: float) -> Json:
         """Return what a run does or why it stopped, in one line."""
         if row.status == "failed" and row.failures:
             failure = row.failures[0]
@@ -144,18 +147,38 @@ class RowReader:
             if asked:
                 more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
                 return says("question", title_of(asked[0].question) + more, path=asked[0].path)
-            return says("wait", "waits for a signal" if row.status == "waiting" else "sleeps")
+            return self._wait(row)
         if row.status in EXECUTES:
             return self._progress(row)
         if row.status == "queued":
+            entry = self.store.entry(row.run_id)
+            if entry is not None and entry.due is not None and now < entry.due < PARKED:
+                return says("queued", "waits", due=entry.due)
             return says("queued", "waits for a worker")
         if row.failures:
             failed = sum(not each.rescued for each in row.failures)
             what = f"{failed} item{'' if failed == 1 else 's'} failed" if failed else "a failure was rescued"
             return says("failures", what, path=row.failures[0].path)
+        if row.graph == GRAPH and row.status == "completed":
+            answer = answer_line(RunReader(None, self.store, "error").open(row.run_id).state().values)
+            if answer:
+                return says("answer", answer)
         if row.parent is not None:
             return says("fork", f"fork of {row.parent} at S({row.parent_step})")
         return NOTHING
+
+    def _wait(self, row: RunRow) -> Json:
+        """Return what the run waits for, and until when: the wait that ends first."""
+        decoder = EntryDecoder(row.run_id, self.store.blob, row.created, classes=False)
+        found = [decoder.record(entry) for entry in self.store.within(row.run_id, names_of(WAIT, WAITED))]
+        ended = {(each.path, each.n) for each in found if not isinstance(each, WaitRecord)}
+        waits = [each for each in found if isinstance(each, WaitRecord) and (each.path, each.n) not in ended]
+        if not waits:
+            return says("wait", "waits for a signal" if row.status == "waiting" else "sleeps")
+        first = min(waits, key=lambda wait: (wait.due is None, wait.due or 0.0, wait.path))
+        what = f"waits for the signal {encodable(first.name)!r}" if first.name else "sleeps"
+        more = f" (and {len(waits) - 1} more)" if len(waits) > 1 else ""
+        return says("wait", what + more, path=first.item, due=first.due)
 
     def _progress(self, row: RunRow) -> Json:
         counts = counts_of(self.store, row.run_id)
@@ -184,10 +207,12 @@ class RowReader:
         return sent or None
 
 
-def says(kind: str | None, text: str, *, path: str = "", type: str = "", retries: int = 0) -> Json:
-    """Return the line of a run."""
+def says(
+    kind: str | None, text: str, *, path: str = "", type: str = "", retries: int = 0, due: float | None = None
+) -> Json:
+    """Return the line of a run. `due` is when a wait ends."""
     known: Json = {"kind": kind, "text": encodable(text), "path": path or None, "type": type or None}
-    return {**known, "done": None, "of": None, "retries": retries}
+    return {**known, "done": None, "of": None, "retries": retries, "due": due}
 
 
 NOTHING: Json = says(None, "")

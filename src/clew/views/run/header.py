@@ -77,7 +77,6 @@ class RunHeader:
         row = opened_row(sealed)
         rows = RowReader(self._store)
         shown = rows.json(sealed, now)
-        shown.pop("says")
         status = shown["status"]
         found: Json = {
             **shown,

@@ -269,7 +269,12 @@ def _recorded(row: RunRow, log: RunLog) -> Iterator[OpenItem]:
     for wait in log.waits:
         if (wait.path, wait.n) not in log.wait_ends:
             begin, due = begin_of(wait), None if wait.due is None else wait.due - origin
-            yield wait.item, "sleeping", {"due": due, "start": begin and round(begin - origin, 6)}
+            reason = "sleep" if wait.reason == "sleep" else encodable(wait.name)
+            yield (
+                wait.item,
+                "sleeping",
+                {"due": due, "start": begin and round(begin - origin, 6), "for": reason or None},
+            )
 
 
 def _after(origin: float, time: float | None) -> float | None:

@@ -1,5 +1,5 @@
 // Items of a run: from the columns of the API to objects, and questions about them. Pure.
-import { duration } from './format.js';
+import { duration, moment } from './format.js';
 
 /** "use_tool#0[1]" -> "#0[1]"; nested paths keep their last part. */
 export const shortName = (item) => {
@@ -12,9 +12,10 @@ export function itemsOf(window, kinds = new Map()) {
   const { columns: c, attempts = {}, waits = {}, open = [] } = window;
   const out = [];
   for (let i = 0; i < c.path.length; i++) {
-    const start = c.start[i];
+    const earlier = c.cached[i] && c.start[i] < 0; // it executed in another run, long ago
+    const start = earlier ? 0 : c.start[i];
     out.push(finish({
-      path: c.path[i], node: c.node[i], step: c.step[i], start, end: start == null ? null : start + (c.duration[i] ?? 0),
+      path: c.path[i], node: c.node[i], step: c.step[i], start, end: start == null ? null : start + (earlier ? 0 : c.duration[i] ?? 0), supposed: earlier,
       duration: c.duration[i], attempt: c.attempt[i], cached: c.cached[i], calls: c.calls[i], failed: c.failed[i], byHand: c.by_hand[i],
       wrote: c.wrote[i], chose: c.chose[i], state: c.failed[i] ? 'failed' : 'done', open: false,
     }, attempts, waits, kinds));
@@ -25,10 +26,11 @@ export function itemsOf(window, kinds = new Map()) {
     if (item.state === 'next' && item.start == null && !attempts[item.path]) continue;
     const ends = item.state === 'done' || item.state === 'failed';
     const own = attempts[item.path];
-    const start = item.start ?? own?.find((a) => a.start != null)?.start ?? (ends ? null : committed);
+    const known = item.start ?? own?.find((a) => a.start != null)?.start ?? null;
+    const start = known ?? (ends ? null : committed);
     out.push(finish({
       path: item.path, node: item.node, step: item.step, start, end: ends && item.start != null ? item.start + (item.duration ?? 0) : null,
-      duration: item.duration, attempt: item.attempt, calls: item.calls, due: item.due, state: item.state, open: true, guessed: item.guessed,
+      duration: item.duration, attempt: item.attempt, calls: item.calls, due: item.due, until: item.due == null ? null : window.origin + item.due, awaits: item.for, supposed: known == null, state: item.state, open: true, guessed: item.guessed,
       wrote: item.wrote ?? [], chose: item.chose ?? [],
     }, attempts, waits, kinds));
   }
@@ -58,6 +60,29 @@ function finish(item, attempts, waits, kinds) {
   return item;
 }
 
+const UNFINISHED = ['failed', 'asks', 'sleeping', 'retrying', 'running']; // the first one says most
+
+/** The items of unfinished subgraphs that are not in a list, made of what is open in them: by path, from outside to inside. */
+export function around(items) {
+  const known = new Set(items.map((item) => item.path));
+  const found = new Map();
+  for (const item of items) {
+    if (!item.open || !UNFINISHED.includes(item.state)) continue;
+    for (let end = item.path.indexOf('/'); end >= 0; end = item.path.indexOf('/', end + 1)) {
+      const path = item.path.slice(0, end);
+      if (known.has(path)) continue;
+      const old = found.get(path);
+      const says = !old || UNFINISHED.indexOf(item.state) < UNFINISHED.indexOf(old.state) ? item : old;
+      const begin = Math.min(item.begin ?? Infinity, old?.begin ?? Infinity);
+      found.set(path, { ...says, path, node: path.slice(path.lastIndexOf('/') + 1).split('#')[0], step: null, calls: 0, attempt: 0, duration: null, tries: [], waits: [], gate: false, begin, start: begin, wrote: [], chose: [] });
+    }
+  }
+  return [...found.values()];
+}
+
+/** What an item waits for now, and until when: "waits for the signal paid until 16 Nov 13:00:00". */
+export const waitsNow = ({ awaits, until }) => `${awaits && awaits !== 'sleep' ? `waits for the signal ${awaits}` : 'sleeps'}${until == null ? '' : ` until ${moment(until)}`}`;
+
 /** "waited 2 d for an answer", "slept 8 s". */
 export const waited = (wait) => (wait.for === 'sleep' ? `slept ${duration(wait.end - wait.start)}` : `waited ${duration(wait.end - wait.start)} for ${wait.for === 'answer' ? 'an answer' : wait.for}`);
 
@@ -68,10 +93,11 @@ export function nodeStates(items, keyOf = (item) => item.node) {
   const nodes = new Map();
   for (const item of items) {
     let n = nodes.get(keyOf(item));
-    if (!n) nodes.set(keyOf(item), n = { ran: 0, running: 0, failed: 0, tries: 0, asks: 0, cached: 0, total: 0 });
+    if (!n) nodes.set(keyOf(item), n = { ran: 0, running: 0, failed: 0, tries: 0, asks: 0, sleeps: 0, cached: 0, total: 0 });
     n.total++;
     if (item.state === 'running' || item.state === 'retrying') n.running++;
     else if (item.state === 'asks') n.asks++;
+    else if (item.state === 'sleeping') n.sleeps++;
     else if (item.state === 'failed') { n.failed++; n.tries = Math.max(n.tries, item.tries.length || (item.attempt ?? 0) + 1); }
     else if (item.state === 'done') n.ran++;
     if (item.cached) n.cached++;

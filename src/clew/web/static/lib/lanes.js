@@ -12,7 +12,11 @@ export const LANES = { tall: { height: 17, gap: 3 }, thin: { height: 6, gap: 1 }
 const FOLD_SHARE = 0.15;
 const FOLD_LEAST = 0.1; // seconds
 const FOLD_WIDTH = 46;
+const ROUNDED = 2e-6; // seconds: times are rounded to microseconds
 const PAD = 6; // above and below the lanes of a row
+
+// Steps inside a subgraph are numbered by themselves.
+const isInner = (item) => item.path?.includes('/');
 
 /** Until when each step's items are ahead: the latest end of all earlier steps; Infinity while one of them is open. */
 export function aheadUntil(items, committed = Infinity) {
@@ -20,7 +24,7 @@ export function aheadUntil(items, committed = Infinity) {
   let first = Infinity;
   let last = -Infinity;
   for (const item of items) {
-    if (item.step == null) continue;
+    if (item.step == null || isInner(item)) continue;
     const end = item.end ?? Infinity;
     ends.set(item.step, Math.max(ends.get(item.step) ?? -Infinity, end));
     first = Math.min(first, item.step);
@@ -35,6 +39,7 @@ export function aheadUntil(items, committed = Infinity) {
   // An open item without a known step ran ahead if something that began before it, or at an unknown time, is unfinished.
   const unfinished = Math.min(...items.filter((item) => item.open && item.state !== 'done').map((item) => item.begin ?? -Infinity), Infinity);
   return (item) => {
+    if (isInner(item)) return -Infinity;
     if (item.step == null) return item.begin >= unfinished ? Infinity : -Infinity;
     return item.step > committed + 1 ? Infinity : until.get(item.step) ?? -Infinity;
   };
@@ -144,10 +149,24 @@ export function rows(items, { axis = 'time', order = null } = {}) {
     const kind = lanes > 40 ? 'hair' : lanes > 8 ? 'thin' : 'tall';
     const { height, gap } = LANES[kind];
     const tall = Math.max(kind === 'tall' ? 29 : 44, lanes * (height + gap) - gap + PAD * 2);
-    const row = { node, items: own, lanes, kind, lane: height + gap, bar: height, y, height: tall, top: y + PAD };
+    const row = { node, items: own, lanes, atOnce: kind === 'tall' ? lanes : mostAtOnce(own), kind, lane: height + gap, bar: height, y, height: tall, top: y + PAD };
     y += tall;
     return row;
   });
+}
+
+/** How many items executed at once: waits and the pauses between attempts do not count. */
+export function mostAtOnce(items) {
+  const changes = [];
+  const add = (from, to) => { if (from != null && to != null && to - ROUNDED > from) changes.push([from, 1], [to - ROUNDED, -1]); };
+  for (const item of items) {
+    for (const attempt of item.tries) add(attempt.start, attempt.end);
+    if (item.state === 'done' || item.state === 'running') add(item.start, item.end ?? (item.state === 'running' ? Infinity : null));
+  }
+  changes.sort((a, b) => (a[0] === b[0] ? a[1] - b[1] : a[0] < b[0] ? -1 : 1)); // one that ends makes room for the next
+  let most = 0;
+  changes.reduce((now, [, by]) => { most = Math.max(most, now + by); return now + by; }, 0);
+  return Math.max(1, most);
 }
 
 function packTimes(items) {

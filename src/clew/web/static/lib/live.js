@@ -2,7 +2,8 @@
 // tries again. The stream continues after the last event that arrived. Hidden tabs close it, because browsers open at
 // most six connections to a host. Events are handed on at most ten times a second.
 //
-// States: connecting, live, lost (with the time of the next try), paused (by the user).
+// States: connecting, live, lost (with the time of the next try), busy (the server has no stream to give: the page asks
+// again from time to time), paused (by the user).
 
 import { BASE, withQuery } from './api.js';
 
@@ -81,7 +82,8 @@ export function pause() {
   setState('paused');
 }
 
-export const retryNow = () => { if (state.name === 'lost') connect(); };
+export const retryNow = () => { if (isAway()) connect(); };
+const isAway = () => state.name === 'lost' || state.name === 'busy';
 
 function stop() {
   clearTimeout(timer);
@@ -94,12 +96,12 @@ async function connect() {
   const mine = new AbortController();
   control = mine;
   key = address();
-  if (state.name !== 'lost') setState('connecting');
+  if (!isAway()) setState('connecting');
   try {
     const headers = { accept: 'text/event-stream' };
     if (lastId) headers['Last-Event-ID'] = lastId;
     const response = await fetch(key, { headers, signal: mine.signal, cache: 'no-store', credentials: 'same-origin' });
-    if (!response.ok) throw new Error(String(response.status));
+    if (!response.ok) throw Object.assign(new Error(String(response.status)), { busy: response.status === 503 });
     tries = 0;
     setState('live');
     await readStream(response.body.getReader());
@@ -108,7 +110,8 @@ async function connect() {
     if (control !== mine) return; // stopped on purpose
     const wait = Math.min(15, 2 ** Math.min(tries, 4)) * 1000;
     tries++;
-    setState('lost', Date.now() + wait);
+    setState(problem.busy ? 'busy' : 'lost', Date.now() + wait);
+    if (problem.busy) arrive('hello', { resumed: false });
     timer = setTimeout(connect, wait);
   }
 }
@@ -135,7 +138,11 @@ function take(block) {
     else if (line.startsWith('id:')) lastId = line.slice(3).trim();
   }
   if (!data.length) return;
-  queue.push([name, JSON.parse(data.join('\n'))]);
+  arrive(name, JSON.parse(data.join('\n')));
+}
+
+function arrive(name, data) {
+  queue.push([name, data]);
   painting ??= setTimeout(deliver, PAINT);
 }
 

@@ -5,7 +5,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from './html.js';
 import { at, get, useData, withQuery } from './api.js';
 import { itemsOf, joinWindows } from './items.js';
-import { follow, listen } from './live.js';
+import { follow, listen, whenBack } from './live.js';
 
 const WHOLE = 4000; // steps
 const MOST = 20000; // items
@@ -21,7 +21,13 @@ export function useRunHeader(id) {
   useEffect(() => {
     const unfollow = follow(id);
     let timer = null;
-    const later = (ms) => { timer ??= setTimeout(() => { timer = null; setVersion((n) => n + 1); }, ms); };
+    let due = Infinity; // what is wanted soon does not wait for what may come late
+    const later = (ms) => {
+      if (Date.now() + ms >= due) return;
+      clearTimeout(timer);
+      due = Date.now() + ms;
+      timer = setTimeout(() => { due = Infinity; setVersion((n) => n + 1); }, ms);
+    };
     const stop = listen({
       status: (event) => { if (event.run === id) { setPatch(event); later(150); } },
       steps: (event) => { if (event.run === id) { setPatch((old) => ({ ...old, last: event.to })); later(1500); } },
@@ -137,6 +143,7 @@ export function useChanges(id, k, last, fresh) {
     const near = k % HALF > HALF / 2 ? block + 1 : block - 1;
     if (near >= 0 && near * HALF <= last) load(near);
   }, [load, block, k % HALF > HALF / 2]);
+  useEffect(() => (error ? whenBack(() => { setError(null); load(block); }) : undefined), [error, load, block]);
   const find = (step) => blocks.current.get(Math.floor(step / HALF))?.steps.get(step);
   return { step: find(k), find, error, reload: () => { blocks.current.clear(); load(block); } };
 }

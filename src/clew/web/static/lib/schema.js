@@ -123,10 +123,10 @@ function number(field, text) {
   const what = field.kind === 'int' ? 'a whole number' : 'a number';
   if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) {
     const fixed = corrected(text);
-    return bad(fixed === null ? `${what} is expected` : `${what} is expected: ${fixed}`);
+    return bad(fixed === null || (field.kind === 'int' && !Number.isInteger(Number(fixed))) ? `${what} is expected` : `${what} is expected: ${fixed}`);
   }
   const value = Number(text);
-  if (field.kind === 'int' && !Number.isInteger(value)) return bad(`a whole number is expected: ${Math.round(value)}`);
+  if (field.kind === 'int' && !Number.isInteger(value)) return bad('a whole number is expected');
   const s = field.schema ?? {};
   if (s.minimum != null && value < s.minimum) return bad(`at least ${s.minimum}`);
   if (s.maximum != null && value > s.maximum) return bad(`at most ${s.maximum}`);
@@ -179,6 +179,9 @@ export function shown(field, value) {
 const ZONE = /(Z|[+-]\d{2}:?\d{2})$/;
 const local = (m) => `${m.getFullYear()}-${two(m.getMonth() + 1)}-${two(m.getDate())}T${two(m.getHours())}:${two(m.getMinutes())}:${two(m.getSeconds())}`;
 
+/** Whether a field has a single choice. */
+export const isOnly = (field) => field.kind === 'enum' && field.options.length === 1 && !field.optional;
+
 /** The value that a form starts with. */
 export function initial(field) {
   if (field.preset !== undefined) return field.preset;
@@ -191,6 +194,7 @@ export function initial(field) {
     return value;
   }
   if (field.kind === 'list') return [];
+  if (isOnly(field)) return field.options[0];
   if (field.kind === 'bool') return false;
   if (field.kind === 'null') return null;
   return undefined;

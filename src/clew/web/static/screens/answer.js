@@ -27,7 +27,7 @@ export function AnswerView({ run }) {
   const first = rows[0] && columns.map((name, i) => `${name.replace(/_/g, ' ')} ${rows[0][i] === null ? 'none' : typeof rows[0][i] === 'object' ? oneLine(rows[0][i]) : rows[0][i]}`).join(', ');
   const lines = Array.isArray(combined) ? combined : combined ? [combined] : [];
   return html`<div class="ans"><section class="pane scroll" aria-label="Answer"><h2 class="q">${question}</h2>
-      <p class="sum">${text ?? `${plural(rows.length, 'row')}${first ? `; the first: ${first}.` : '.'}`} <button type="button" class="link" onClick=${() => saveText(csv(run.answer), `${run.id}.csv`, 'text/csv')}>Export CSV</button></p>
+      <p class="sum">${text ?? `${plural(rows.length, 'row')}${first ? `; the first: ${first}.` : '.'}`} ${columns.length > 0 && html`<button type="button" class="link" onClick=${() => saveText(csv(run.answer), `${run.id}.csv`, 'text/csv')}>Export CSV</button>`}</p>
       <div class="scrollx" tabindex="0" role="region" aria-label="Rows of the answer"><table class="plain"><thead><tr>${columns.map((name, i) => html`<th key=${name} class=${numeric[i] ? 'r' : ''}>${name}</th>`)}</tr></thead><tbody>${rows.slice(0, 190).map((row, i) => html`<tr key=${i}>${row.map((value, j) => html`<td key=${j} class=${numeric[j] ? 'r' : ''}>${cell(value)}</td>`)}</tr>`)}</tbody></table></div>
       ${rows.length > 190 && html`<p class="empty">${count(rows.length - 190)} more rows; export them.</p>`}</section><div class="rule"/>
     <section class="pane scroll" aria-label="Where it comes from"><div class="panehead"><h2>Where it comes from</h2></div>

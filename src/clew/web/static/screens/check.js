@@ -43,6 +43,18 @@ function place(check, keep, path, width, height, column) {
   return { nodes: out, edges, columns: columns.map((_, depth) => ({ depth, x: 40 + (wide - 80) * (columns.length > 1 ? depth / (columns.length - 1) : 0.5) })), width: wide, height: tall };
 }
 
+const isBad = (node) => node.kind === 'violation' || node.kind === 'violates';
+
+/** The states that are only reached through a violation. */
+function afterViolations(check) {
+  const next = new Map(check.nodes.map((node) => [node.id, []]));
+  for (const edge of check.edges) next.get(edge.from)?.push(edge.to);
+  const bad = new Set(check.nodes.filter(isBad).map((node) => node.id));
+  const reach = (from) => { const seen = new Set(); const left = [...from]; while (left.length) { const id = left.pop(); if (!seen.has(id)) { seen.add(id); if (!bad.has(id) || from.includes(id)) left.push(...next.get(id) ?? []); } } return seen; };
+  const without = reach(check.nodes.filter((node) => node.depth === 0 && !bad.has(node.id)).map((node) => node.id));
+  return new Set([...reach([...bad])].filter((id) => !without.has(id)));
+}
+
 const oct = (x, y, r) => { const c = r * 0.42; return `M${x - c} ${y - r}H${x + c}L${x + r} ${y - c}V${y + c}L${x + c} ${y + r}H${x - c}L${x - r} ${y + c}V${y - c}Z`; };
 
 function States({ check, violation, step, only, onStep }) {
@@ -57,6 +69,7 @@ function States({ check, violation, step, only, onStep }) {
     return near;
   }, [check, onPath, only]);
   const view = useMemo(() => place(check, keep, onPath, size.width || 700, phone ? 420 : Math.max(360, size.height - 4), phone ? 62 : 90), [check, keep, onPath, size.width, size.height, phone]);
+  const after = useMemo(() => afterViolations(check), [check]);
   const order = path.map((p) => p.state);
   const isOnPath = (edge) => { const i = order.indexOf(edge.from); return i >= 0 && order[i + 1] === edge.to && (!path[i + 1]?.choice || !edge.text || edge.text === path[i + 1].choice || edge.text === path[i].choice); };
   const curve = (edge) => {
@@ -73,8 +86,8 @@ function States({ check, violation, step, only, onStep }) {
     ${[...view.nodes.values()].map(({ node, x, y }) => {
       const i = order.indexOf(node.id);
       const end = i === order.length - 1 && i >= 0;
-      const bad = node.kind === 'violation' || node.kind === 'violates' || end;
-      const good = node.kind === 'completed' || node.kind === 'end';
+      const bad = isBad(node) || end;
+      const good = (node.kind === 'completed' || node.kind === 'end') && !after.has(node.id);
       const cls = cx('snode', good && 'completed', bad && 'violates', i >= 0 && 'path', end && 'end');
       return html`<g key=${node.id} onClick=${() => i >= 0 && onStep(i)}>${bad ? html`<path class=${cls} d=${oct(x, y, i >= 0 ? 12 : 11)}/>` : html`<circle class=${cls} cx=${x} cy=${y} r=${i >= 0 ? 10 : 7}/>`}<title>${node.label || `state ${node.id}`}</title>
         ${i >= 0 && html`<text class=${cx('num', end && 'inv')} x=${x} y=${y + 4} text-anchor="middle">${i}</text>`}${i >= 0 && i === step && html`<circle class="ring" cx=${x} cy=${y} r="15"/>`}</g>`;

@@ -25,7 +25,7 @@ const differs = (step) => !step.same && (step.a?.length || step.b?.length);
 /** Steps as rows: differing ones alone, others folded together. */
 function rowsOf(diff) {
   const rows = [];
-  if (diff.since != null && diff.since > 0) rows.push({ fold: true, text: `common: B was forked from A here`, from: 1, to: diff.since });
+  if (diff.since > 0 && diff.a.id !== diff.b.id) rows.push({ fold: true, text: diff.common === diff.a.id ? 'common: B was forked from A here' : `common: both come from ${diff.common}`, from: 1, to: diff.since });
   const set = diff.steps.flatMap((step) => step.set ?? []);
   if (set.length) rows.push({ set });
   let same = [];
@@ -66,7 +66,7 @@ function Loaded({ diff, query }) {
   return html`<header class="head"><div class="row"><span class="crumb"><a href="/runs">Runs</a> / Compare</span><h1 class="off">${a.id} and ${b.id}</h1><div class="verbs"><button type="button" onClick=${() => select({ a: b.id, b: a.id, k: null })}>Swap</button><button type="button" onClick=${() => copyText(asText(diff)).then(() => toast('Copied'))}>Copy as text</button>${!phone && html`<${Command} text=${diff.command}/>`}</div></div></header>
     <div class="sidesbar">${side('a', a)}${side('b', b, forkNote)}</div>
     <div class="cmp"><section class="pane" aria-label="Steps"><div class="panehead"><h2>Where they part</h2>${first != null ? html`<span class="dim">first difference: <b class="t-thread mono">S(${first}) ${(differing[0]?.a?.length ? differing[0].a : differing[0]?.b ?? [])[0] ?? ''}</b></span>` : html`<span class="dim">they did the same</span>`}
-        <span class="end"><button type="button" class="icon" aria-label="previous difference" onClick=${() => move(-1)}>▲</button><button type="button" class="icon" aria-label="next difference" onClick=${() => move(1)}>▼</button>${plural(differing.length, 'step')} ${differing.length === 1 ? 'differs' : 'differ'}</span></div>
+        <span class="end"><button type="button" class="icon" aria-label="previous difference" onClick=${() => move(-1)}>▲</button><button type="button" class="icon" aria-label="next difference" onClick=${() => move(1)}>▼</button>${plural(differing.length, 'step differs', 'steps differ')}</span></div>
       <div class="steps" tabindex="0" role="region" aria-label="Steps of both runs"><div class="srow headrow"><span/><span>A</span><span/><span>B</span></div>
         ${rows.slice(0, 190).map((row, i) => (row.fold ? html`<button type="button" class="srow" key=${i} aria-expanded=${String(open.has(i))} disabled=${!row.steps} onClick=${() => setOpen(flip(open, i))}><span class="n">${row.steps ? (open.has(i) ? '▾' : '▸') : ''}</span><span class="wide"><code>S(${row.from})${row.to > row.from ? `…S(${row.to})` : ''}</code> ${row.text ?? `${plural(row.to - row.from + 1, 'step')} did the same`}</span></button>${open.has(i) && row.steps?.slice(0, 60).map((step) => html`<${StepRow} key=${step.k} step=${step} sel=${step.k === k}/>`)}`
           : row.set ? html`<div class="srow setrow" key=${i}><span/><span class="wide"><b class="t-thread">${diff.common ? 'set at the fork' : 'they begin with'}</b> ${row.set.map((c) => html`<span key=${c.name}> <code>${c.name}</code> <code class="was">${'old' in c ? brief(c.old) : 'none'}</code> <code class="now2">${'new' in c ? brief(c.new) : 'none'}</code></span>`)}</span></div>`

@@ -4,7 +4,7 @@
 import { html, useEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { at, useData, withQuery } from '../lib/api.js';
 import { count, duration, moment, plural, targetName } from '../lib/format.js';
-import { isRetried, nodeStates, stepName } from '../lib/items.js';
+import { around, isRetried, nodeStates, stepName } from '../lib/items.js';
 import { aheadUntil } from '../lib/lanes.js';
 import { lazy } from '../lib/lazy.js';
 import { useKeys } from '../lib/keys.js';
@@ -53,7 +53,9 @@ function Loaded({ run, query, reload, stale }) {
   const [top, setTop] = useState(run.last); // with the states after the last committed one
   const k = Math.max(run.first, Math.min(wanted ?? run.last, Math.max(top, run.last)));
   const list = useItems(id, run, k, kinds);
-  const items = list.items ?? NONE;
+  // A subgraph that asks or has failed is an item too, although only what is open in it is stored.
+  const frames = useMemo(() => around(list.items ?? NONE), [list.items]);
+  const items = useMemo(() => { const own = frames.filter(isOuter); return own.length ? [...own.map((one) => ({ ...one, step: run.last + 1 })), ...list.items] : list.items ?? NONE; }, [frames, list.items, run.last]);
   const ahead = useMemo(() => items.reduce((most, item) => (item.open && item.state === 'done' ? Math.max(most, item.step) : most), run.last), [items, run.last]);
   useEffect(() => setTop(ahead), [ahead]);
   const last = Math.max(run.last, ahead);
@@ -66,15 +68,19 @@ function Loaded({ run, query, reload, stale }) {
   const outer = path && (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : kinds.get(path.split('#')[0]) === 'subgraph' ? path : null);
   const inside = useInside(id, outer, run);
   const deeper = useInside(id, path !== outer && inside.has(path) && depthOf(picture.data, path)?.inside ? path : null, run);
-  const byPath = useMemo(() => new Map([...inside, ...items.map((item) => [item.path, item])]), [items, inside]);
+  // What is unfinished inside a subgraph is shown without a selection.
+  const stuck = frames.length ? frames[frames.length - 1].path : null;
+  const stuckIn = useInside(id, frames[0]?.path ?? null, run);
+  const stuckDeep = useInside(id, stuck !== frames[0]?.path ? stuck : null, run);
+  const byPath = useMemo(() => new Map([...stuckIn, ...stuckDeep, ...inside, ...items.map((item) => [item.path, item])]), [items, inside, stuckIn, stuckDeep]);
   const item = path ? byPath.get(path) : null;
   const now = useNow(run.status === 'running' ? 250 : 60000, clockOffset());
   const live = run.status === 'running' && list.origin != null ? now - list.origin : null;
 
-  const stepItems = useMemo(() => items.filter((one) => one.step === k), [items, k]);
-  const states = useMemo(() => nodeStates(items), [items]);
+  const stepItems = useMemo(() => items.filter((one) => one.step === k && isOuter(one)), [items, k]);
+  const states = useMemo(() => nodeStates(items.filter(isOuter)), [items]);
   const counted = list.whole ? states : overview.data ? new Map([...states, ...overview.data.nodes.map((n) => [n.name, { ...(states.get(n.name) ?? { running: 0, failed: 0, tries: 0, asks: 0, cached: 0 }), ran: n.items, total: n.items }])]) : states;
-  const innerStates = useMemo(() => nodeStates([...inside.values(), ...deeper.values()], placeOf), [inside, deeper]);
+  const innerStates = useMemo(() => nodeStates([...new Map([...frames.map((one) => [one.path, one]), ...byPath, ...deeper]).values()].filter((one) => !isOuter(one)), placeOf), [byPath, deeper, frames]);
   const current = useMemo(() => new Set(stepItems.map((one) => one.node)), [stepItems]);
   const threadNodes = useMemo(() => threadOf(why.data, thread, byPath, chosenNode, item), [why.data, byPath, item]);
   const decided = useMemo(() => { const set = new Set(); for (const one of stepItems) for (const target of one.chose ?? []) set.add(`${one.node}>${target}`); return set; }, [stepItems]);
@@ -106,7 +112,8 @@ function Loaded({ run, query, reload, stale }) {
     const sorted = [...items].filter((one) => one.start != null).sort((a, b) => a.begin - b.begin || a.index - b.index);
     if (!sorted.length) return;
     const i = sorted.findIndex((one) => one.path === path);
-    pick(sorted[Math.max(0, Math.min(sorted.length - 1, i < 0 ? 0 : i + by))].path);
+    const here = sorted.findIndex((one) => one.step === k); // without a selection, from the cursor
+    pick(sorted[Math.max(0, Math.min(sorted.length - 1, i < 0 ? Math.max(0, here) : i + by))].path);
   };
   const can = (verb) => run.verbs?.some((v) => v.verb === verb && v.enabled);
   const answerNow = () => { select({ tab: 'question', view: null }); setTimeout(() => document.querySelector('[data-clew-form] input, [data-clew-form] button, [data-clew-form] textarea')?.focus(), 120); };
@@ -137,7 +144,7 @@ function Loaded({ run, query, reload, stale }) {
   const hasError = run.failures.some((f) => !f.rescued);
   const isAnswer = run.answer && query.view !== 'run';
 
-  const graphPane = html`<section class="pane p-graph" aria-label="Graph" key="graph"><div class="panehead"><h2>Graph</h2><span class="dim">${picture.data?.name ?? run.graph}</span><span class="end">${list.whole ? null : html`<small>counts of the whole run</small>`}<button type="button" class="link" onClick=${() => setFit((n) => n + 1)}>Fit</button></span></div>
+  const graphPane = html`<section class="pane p-graph" aria-label="Graph" key="graph"><div class="panehead"><h2>Graph</h2><span class="dim what" title=${picture.data?.name ?? run.graph}>${picture.data?.name ?? run.graph}</span><span class="end">${list.whole ? null : html`<small>counts of the whole run</small>`}<button type="button" class="link" onClick=${() => setFit((n) => n + 1)}>Fit</button></span></div>
     <${Pane} data=${picture}>${(data) => html`<${GraphView} picture=${data} states=${counted} inner=${innerStates} place=${item && placeOf(item)} current=${current} chosen=${node} thread=${threadNodes} decided=${decided} onPick=${pickNode} fitKey=${fit} label=${`Graph ${data.name}`}/>`}<//></section>`;
 
   const timelinePane = html`<div class="panehead"><h2>Timeline</h2><${Segments} label="Axis" options=${[['time', 'Time'], ['steps', 'Steps']]} value=${axis} onPick=${(v) => select({ axis: v === 'time' ? null : v })}/>
@@ -175,6 +182,9 @@ function Loaded({ run, query, reload, stale }) {
     ${run.answer && html`<${Tabs} label="View" options=${[['answer', 'Answer'], ['run', 'Run']]} value=${isAnswer ? 'answer' : 'run'} onPick=${(v) => select({ view: v === 'run' ? 'run' : null })}/>`}
     ${isAnswer ? html`<${AnswerView} run=${run}/>` : body}`;
 }
+
+/** Whether an item is one of the run itself, not of a subgraph. */
+const isOuter = (item) => !item.path.includes('/');
 
 /** The place of an item in the graph: "sub#0[1]/tool#2" -> "sub/tool". */
 const placeOf = (item) => item.path.split('/').map((part) => part.split('#')[0]).join('/');
@@ -239,12 +249,14 @@ function Grip({ box, name, side }) {
 function Head({ run, context, items, whole, now, ahead, answered }) {
   const took = run.status === 'running' ? Math.max(run.took ?? 0, now - run.created) : run.took;
   const fact = (n, word, many) => n > 0 && html`<span><b>${count(n)}</b> ${n === 1 ? word : many ?? `${word}s`}</span>`;
+  // The items may be a moment behind: the steps that are counted are theirs.
+  const last = run.status === 'running' && whole && items.length ? Math.min(run.last, items.reduce((most, item) => (item.open ? most : Math.max(most, item.step)), run.first)) : run.last;
   const done = whole ? items.filter((item) => !item.open || item.state === 'done').length : 0;
   const early = ahead > run.last ? 0 : items.filter((item) => item.open && item.state === 'done').length;
   const retried = run.retries || items.filter(isRetried).length;
-  return html`<header class="head"><div class="row"><span class="crumb"><a href="/runs">Runs</a> /</span><h1 data-clew-run=${run.id}>${run.id}</h1><${Copy} text=${run.id} what="copy the id"/><${Pill} status=${run.status} word=${answered && run.status === 'completed' ? 'answered' : undefined}/><${Verbs} run=${run} context=${context}/></div>
+  return html`<header class="head"><div class="row"><span class="crumb"><a href="/runs">Runs</a> /</span><h1 data-clew-run=${run.id}>${run.id}</h1><${Copy} text=${run.id} what="copy the id"/><${Pill} status=${answered && run.status === 'completed' ? run.answer.status : run.status}/><${Verbs} run=${run} context=${context}/></div>
     <div class="facts">${(run.target || run.graph) && html`<code title=${run.target}>${targetName(run.target, run.graph)}</code>`}${took != null && html`<span>took <b>${duration(took)}</b></span>`}
-      ${ahead > run.last ? html`<span><b>${count(run.last - run.first)}</b> ${run.last - run.first === 1 ? 'step' : 'steps'} committed, <b>${count(ahead - run.last)}</b> ahead</span>` : fact(run.last - run.first, 'step')}${early > 0 && html`<span><b>${count(early)}</b> ${early === 1 ? 'item' : 'items'} ahead</span>`}
+      ${ahead > run.last ? html`<span><b>${count(run.last - run.first)}</b> ${run.last - run.first === 1 ? 'step' : 'steps'} committed, <b>${count(ahead - run.last)}</b> ahead</span>` : fact(last - run.first, 'step')}${early > 0 && html`<span><b>${count(early)}</b> ${early === 1 ? 'item' : 'items'} ahead</span>`}
       ${answered && run.answer ? fact(run.answer.sources.length, 'source') : html`${fact(run.items ?? done, 'item')}${fact(run.calls, 'recorded call')}${retried > 0 && html`<span><b>${count(retried)}</b> retried</span>`}`}
       <span>started ${moment(run.created)}</span>${run.parent && html`<span>fork of <a href=${href(pathTo('runs', run.parent.id), { k: run.parent.step })}>${run.parent.id}</a> at S(${run.parent.step}) · <a href=${href('/compare', { a: run.parent.id, b: run.id })}>compare</a></span>`}
       ${run.child_of && html`<span>child of <a href=${pathTo('runs', run.child_of.id ?? run.child_of)}>${run.child_of.id ?? run.child_of}</a></span>`}
@@ -265,6 +277,8 @@ function Banner({ run, context, phone, picture }) {
   }
   if (run.status === 'failed' && failure) return html`<div class="banner b-fail"><${Status} status="failed" word=${`${failure.path} failed`}/><b class="mono">${failure.type}: ${failure.message}</b><span class="dim">${failure.attempts > 1 ? `after ${failure.attempts} attempts, ` : ''}in step ${failure.step}</span>${!phone && command('resume') && html`<span class="end"><${Command} text=${command('resume')}/></span>`}</div>`;
   if (run.status === 'lost') return html`<div class="banner b-fail"><${Status} status="lost"/><b>Its process has ended without saying so.</b><span class="dim">Nothing is lost: resume goes on from S(${run.last}).</span><span class="end"><${Command} text=${command('resume')}/></span></div>`;
+  const { says } = run;
+  if (says?.due || says?.kind === 'wait') return html`<div class="banner b-wait"><${Status} status=${run.status}/><b>${says.path && html`<code>${says.path}</code> `}${says.text}${says.due ? ` until ${moment(says.due)}` : ''}</b></div>`;
   if (run.status === 'queued' && run.worker && !run.worker.available) return html`<div class="banner b-wait"><${Status} status="queued"/><b>No worker takes this run.</b><span class="end"><${Command} text=${run.worker.command}/></span></div>`;
   if (picture.error && !picture.data) return html`<div class="banner b-wait"><${Status} status="lost" word="graph not stored"/><span>${picture.error.message}</span></div>`;
   return null;

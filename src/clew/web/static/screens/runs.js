@@ -219,7 +219,7 @@ function Says({ run }) {
     case 'question': return html`<span class="t-wait">asks</span> ${says.text}`;
     case 'error': return html`<span class="t-fail">${says.type}</span> ${says.text}`;
     case 'fork': return fork;
-    default: return html`${says.text}${retries}`;
+    default: return html`${says.text}${says.due ? ` until ${moment(says.due)}` : ''}${retries}`;
   }
 }
 

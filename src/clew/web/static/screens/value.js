@@ -2,7 +2,7 @@
 // Looking computes nothing.
 import { html, cx, useEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { at, post, useData, withQuery } from '../lib/api.js';
-import { count, plural } from '../lib/format.js';
+import { count, plural, quote } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
 import { select } from '../lib/router.js';
 import { useServer } from '../lib/server.js';
@@ -62,15 +62,21 @@ function Loaded({ target, graph, query, reload, error }) {
         ${'value' in node && html`<section class="sec"><h3>Value${rev != null ? ` at revision ${rev}` : ''}</h3><${ValueView} value=${node.value}/></section>`}`}</section></div>`;
 }
 
+const setCommand = (line, node, value) => line.replace(/^clew set (.*) NODE VALUE(.*)$/, (_, target, store) => (/^'?-/.test(node) || value.startsWith('-') ? `clew set${store} -- ${target} ${node} ${value}` : `clew set ${target} ${node} ${value}${store}`));
+
 function SetDialog({ graph, target, name, close }) {
   const [node, setNode] = useState(name);
-  const box = useRef(null);
-  const [bad, setBad] = useState();
-  const read = () => setBad(parsed(box.current.value).error);
-  return html`<${VerbDialog} title="Set a source" action="Set" ready=${!bad} close=${close} command=${graph.commands.set} says="What uses it may be outdated from then on. Nothing is computed before the next pull."
-    act=${() => post(at('values', target, 'set'), { node, value: parsed(box.current.value).value })}>
-    <div class="field"><label for="set-node">source</label><select id="set-node" onChange=${(e) => setNode(e.target.value)}>${graph.nodes.filter((n) => n.is_source).slice(0, 200).map((n) => html`<option key=${n.name} selected=${n.name === node}>${n.name}</option>`)}</select></div>
-    <div class="field"><label for="set-value">value as JSON</label><textarea id="set-value" class="code" rows="4" spellcheck=${false} ref=${box} aria-invalid=${bad ? 'true' : undefined} onInput=${read} defaultValue="null"/>${bad && html`<p class="err">${bad}</p>`}</div><//>`;
+  const found = useData(withQuery(at('values', target), { node })).data?.node;
+  const now = found && (found.exact ?? '');
+  const [typed, setTyped] = useState(null); // null: the current value
+  const text = typed ?? now ?? '';
+  const { value, error } = parsed(text);
+  const note = typed === null && now === '' && ('value' in found ? 'the current value cannot be written as JSON' : 'it has no value yet');
+  return html`<${VerbDialog} title="Set a source" action="Set" ready=${!error} close=${close} says="What uses it may be outdated from then on. Nothing is computed before the next pull."
+    command=${setCommand(graph.commands.set, quote(node), error ? 'VALUE' : quote(text.trim()))}
+    act=${() => post(at('values', target, 'set'), { node, value })}>
+    <div class="field"><label for="set-node">source</label><select id="set-node" onChange=${(e) => { setNode(e.target.value); setTyped(null); }}>${graph.nodes.filter((n) => n.is_source).slice(0, 200).map((n) => html`<option key=${n.name} selected=${n.name === node}>${n.name}</option>`)}</select></div>
+    <div class="field"><label for="set-value">value as JSON</label><textarea id="set-value" class="code" rows="4" spellcheck=${false} aria-invalid=${text && error ? 'true' : undefined} onInput=${(e) => setTyped(e.target.value)} value=${text}/>${text && error ? html`<p class="err">${error}</p>` : note && html`<p class="note">${note}</p>`}</div><//>`;
 }
 
 /** The arrows on the shortest ways from the causes to the selected value. */

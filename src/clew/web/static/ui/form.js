@@ -2,7 +2,7 @@
 // errors appear under their field, and the focus moves to the first.
 
 import { html, cx, useId, useRef, useState } from '../lib/html.js';
-import { choiceName, choiceOf, fieldOf, hint, initial, read, shown } from '../lib/schema.js';
+import { choiceName, choiceOf, fieldOf, hint, initial, isOnly, read, shown } from '../lib/schema.js';
 import { jsonOf, parsed, pretty } from '../lib/values.js';
 
 // A field registers a function that reads it: (errors) => value | undefined (left out).
@@ -75,7 +75,9 @@ function List({ field, name, path, start, register, errors }) {
   const [rows, setRows] = useState(() => (Array.isArray(start) ? start : []).map((value, i) => ({ key: i, value })));
   const next = useRef(rows.length);
   const readers = useRef(new Map());
+  const begin = useRef(rows);
   register(path, (found) => {
+    if (field.required === false && !rows.length && rows === begin.current) return undefined; // nobody touched it
     const value = rows.map((row) => readers.current.get(`${path}/${row.key}`)?.(found));
     if (field.min != null && value.length < field.min) found[path] = `at least ${field.min}`;
     if (field.max != null && value.length > field.max) found[path] = `at most ${field.max}`;
@@ -90,10 +92,11 @@ function List({ field, name, path, start, register, errors }) {
 function Union({ field, name, path, start, register, errors }) {
   const [at, setAt] = useState(() => choiceOf(field, start));
   const reader = useRef(null);
-  register(path, (found) => reader.current?.(found));
+  const choice = field.choices[at];
+  register(path, (found) => (isOnly(choice) ? choice.options[0] : reader.current?.(found)));
   return html`<div class="field" role="group" aria-label=${name ?? 'answer'}><span class="label">${name ?? field.title ?? 'answer'}</span>
     <div class="choices">${field.choices.map((choice, i) => html`<button type="button" key=${i} aria-pressed=${String(i === at)} onClick=${() => setAt(i)}>${choiceName(choice)}</button>`)}</div>
-    <${Field} key=${at} field=${field.choices[at]} name=${choiceName(field.choices[at])} path=${path} start=${at === choiceOf(field, start) ? start : initial(field.choices[at])} register=${(_, r) => { reader.current = r; }} errors=${errors}/></div>`;
+    ${isOnly(choice) ? null : html`<${Field} key=${at} field=${choice} name=${choiceName(choice)} path=${path} start=${at === choiceOf(field, start) ? start : initial(choice)} register=${(_, r) => { reader.current = r; }} errors=${errors}/>`}</div>`;
 }
 
 /** A form for a schema: {body, collect}. `collect()` returns {value} or {errors}, and shows them. */
@@ -135,7 +138,18 @@ export function useForm(schema, start) {
     setErrors({});
     setJson(null);
   };
-  const refuse = (fields, message) => focus(json !== null ? { '': fields.map((field) => `${field.at || 'the answer'}: ${field.message}`).join('; ') || message } : Object.fromEntries(fields.length ? fields.map(({ at, message: text }) => [at === '/' ? '' : at, text]) : [['', message]]));
+  // What the server refused, under the nearest field that the form has; an editor for JSON has only one.
+  const refuse = (fields, message) => {
+    const known = [...(box.current?.querySelectorAll('[data-at]') ?? [])].map((node) => node.dataset.at);
+    const found = {};
+    for (const { at, message: text } of fields) {
+      let path = at === '/' ? '' : at;
+      while (path && !known.includes(path)) path = path.slice(0, path.lastIndexOf('/'));
+      const inside = at.slice(path.length).replace(/^\//, '');
+      found[path] = cx(found[path] && `${found[path]};`, inside && `${inside}:`, text);
+    }
+    return focus(fields.length ? found : { '': message });
+  };
   const body = html`<div class="form" ref=${box}>${json === null
     ? html`<${Field} key="form" field=${field.current} path="" start=${begin.current} register=${(_, r) => { reader.current = r; }} errors=${errors} root/>`
     : html`<div class="field"><label for="as-json">the answer as JSON</label><textarea id="as-json" class="code" rows="8" ref=${area} data-at="" spellcheck=${false} aria-invalid=${errors[''] ? 'true' : undefined} defaultValue=${json}/>${errors[''] && html`<p class="err">${errors['']}</p>`}</div>`}

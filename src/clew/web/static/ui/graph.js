@@ -52,6 +52,7 @@ function badge(state) {
   if (!state) return null;
   if (state.failed) return { text: state.tries > 1 ? `✕ ${state.tries} tries` : '✕ failed', tone: 'fail' };
   if (state.asks) return { text: 'asks', tone: 'wait' };
+  if (state.sleeps) return { text: 'sleeps', tone: 'wait' };
   if (state.running) return { text: state.total > 1 ? `${state.ran}/${state.total}` : 'running', tone: 'run' };
   if (state.cached && state.cached === state.ran) return { text: '↺ reused', tone: 'idle' };
   if (state.ran > 1) return { text: `×${state.ran}`, tone: 'idle' };
@@ -67,6 +68,7 @@ function stateClass(state, box) {
   if (!state) return 'never';
   if (state.failed) return 'failed';
   if (state.asks) return 'asks';
+  if (state.sleeps) return 'sleeps';
   if (state.running) return 'running';
   return 'ran';
 }
@@ -94,7 +96,7 @@ const Boxes = ({ picture, view, dx = 0, dy = 0, frame = null }) => html`<g trans
     const does = acts(box);
     const kind = stateClass(state, box);
     const is = (set) => !frame && set?.has(box.name);
-    return html`<g key=${box.key} class=${cx('box', !box.state && `n-${box.kind}`, kind, is(view.current) && 'cur', (frame ? view.place === box.path : view.chosen === box.name) && 'sel', is(view.thread) && 'on')}
+    return html`<g key=${box.key} class=${cx('box', !box.state && `n-${box.kind}`, kind, kind === 'sleeps' && 'asks', is(view.current) && 'cur', (frame ? view.place === box.path : view.chosen === box.name) && 'sel', is(view.thread) && 'on')}
       role=${does ? 'button' : undefined} tabindex=${does ? '-1' : undefined} data-node=${does ? box.path ?? box.name : undefined}
       aria-label=${does ? `${box.label || box.name}, ${box.state ?? (kind === 'never' ? 'never ran' : kind)}${note ? `, ${note.text}` : ''}` : undefined}>
       ${is(view.current) && (shape ? html`<path class="halo" d=${shape}/>` : html`<rect class="halo" x=${box.x - box.w / 2} y=${box.y - box.h / 2} width=${box.w} height=${box.h} rx="6"/>`)}

@@ -20,6 +20,8 @@ const STATUS = {
 STATUS.paused = STATUS.waiting;
 STATUS.compensated = STATUS.cancelled;
 STATUS.answered = STATUS.completed;
+STATUS.partial = STATUS.outdated;
+STATUS.unanswered = STATUS.cancelled;
 STATUS.done = STATUS.completed;
 STATUS.asks = STATUS.waiting;
 STATUS.retrying = STATUS.lost;
@@ -28,7 +30,7 @@ STATUS.missing = STATUS.lost;
 
 const TONE = {
   running: 'run', waiting: 'wait', paused: 'wait', sleeping: 'wait', completed: 'ok', failed: 'fail', damaged: 'fail', lost: 'fail',
-  cancelled: 'idle', compensated: 'idle', queued: 'idle', fresh: 'ok', outdated: 'wait', source: 'idle', answered: 'ok', done: 'ok', asks: 'wait',
+  cancelled: 'idle', compensated: 'idle', queued: 'idle', fresh: 'ok', outdated: 'wait', source: 'idle', answered: 'ok', partial: 'wait', unanswered: 'idle', done: 'ok', asks: 'wait',
   retrying: 'wait', next: 'idle', missing: 'idle',
 };
 

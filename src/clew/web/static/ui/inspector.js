@@ -2,7 +2,7 @@
 import { html, cx, useMemo, useState } from '../lib/html.js';
 import { at, useData, withQuery } from '../lib/api.js';
 import { clock, count, duration, moment, plural } from '../lib/format.js';
-import { isRetried, waited } from '../lib/items.js';
+import { isRetried, waited, waitsNow } from '../lib/items.js';
 import { histogram } from '../lib/lanes.js';
 import { lazy } from '../lib/lazy.js';
 import { pathTo } from '../lib/router.js';
@@ -65,6 +65,8 @@ function Trace({ error }) {
     <div class="frames">${shown.map((frame, i) => html`<div key=${i} class=${i === shown.length - 1 ? 'last' : ''}>${`${frameText(frame)}\n    ${frame.code ?? ''}`}</div>`)}</div></section>`;
 }
 
+function causesOf({ cause }) { return cause ? [cause, ...causesOf(cause)] : []; }
+
 function ErrorView({ run, failure, item, reads }) {
   const before = Math.min(failure.step - 1, run.last);
   const tries = item?.tries ?? [];
@@ -73,7 +75,7 @@ function ErrorView({ run, failure, item, reads }) {
     ${!failure.rescued && html`<section class="sec todo"><h3>What to do</h3><p>Mend the code, then go on. Only <code>${failure.node}</code> runs again; nothing that has finished is executed again.</p>
       <p><${Command} text=${commandOf(run, 'resume')}/></p><p>Or go on from S(${before}) with other values:</p><p><${Command} text=${`${commandOf(run, 'fork', before)} NAME=VALUE`}/></p></section>`}
     <${Trace} error=${failure}/>
-    ${failure.cause && html`<section class="sec"><h3>Caused by</h3><p class="mono">${failure.cause.type}: ${failure.cause.message}</p></section><${Trace} error=${failure.cause}/>`}
+    ${causesOf(failure).map((cause) => html`<section class="sec"><h3>Caused by</h3><p class="mono">${cause.type}: ${cause.message}</p></section><${Trace} error=${cause}/>`)}
     ${read.data && html`<section class="sec"><h3>It read in S(${read.data.k})</h3>${read.data.values.filter((v) => !reads || reads.includes(v.name)).slice(0, 6).map((v) => html`<div key=${v.name}><b class="mono">${v.name}</b><${ValueView} value=${v.value} limit=${12}/></div>`)}</section>`}
     ${tries.length > 0 && html`<section class="sec"><h3>Attempts</h3>${tries.map((a, i) => html`<p key=${i} class="attempt"><span class="t-fail"><${StatusIcon} status="failed"/></span> attempt ${a.attempt + 1} <code class="dim">${a.start != null ? `${duration(a.start)} – ` : ''}${duration(a.end)}</code> <span class="dim">${a.due != null && a.end != null ? `then waited ${duration(a.due - a.end)}` : ''}</span></p>`)}</section>`}`;
 }
@@ -149,7 +151,8 @@ function Item({ run, item, path, why, onPick, onFork, committed, items, nodes, i
     ${reads?.length > 0 && html`<section class="sec"><h3>It read</h3><p class="mono">${reads.join(' · ')}</p></section>`}
     ${item?.wrote?.length > 0 && html`<section class="sec"><h3>It wrote</h3><p class="mono">${item.wrote.map((name) => { const c = around ? null : change?.changes.find((one) => one.name === name); return c ? `${name} v${c.version}` : name; }).join(' · ')}</p></section>`}
     ${item?.chose?.length > 0 && html`<section class="sec"><h3>It chose</h3><p class="mono">${item.chose.join(' · ')}</p></section>`}
-    ${item && html`<section class="sec"><h3>How it ran</h3><p>${item.cached ? 'reused from an earlier run' : `attempt ${(item.attempt ?? 0) + 1}`} · ${item.calls ? plural(item.calls, 'recorded call') : 'no recorded calls'}${item.start != null ? ` · began ${duration(item.begin)} after the start` : ''}</p>
+    ${item && html`<section class="sec"><h3>How it ran</h3><p>${item.cached ? 'reused from an earlier run' : `attempt ${(item.attempt ?? 0) + 1}`} · ${item.calls ? plural(item.calls, 'recorded call') : 'no recorded calls'}${item.start != null && !item.supposed ? ` · began ${duration(item.begin)} after the start` : ''}</p>
+      ${item.state === 'sleeping' && html`<p class="t-wait">${waitsNow(item)}</p>`}
       ${item.tries.map((a, i) => html`<p key=${i} class="dim"><span class="t-fail">attempt ${a.attempt + 1} failed</span> ${a.error}${a.due != null && a.end != null ? `, waited ${duration(a.due - a.end)}` : ''}</p>`)}
       ${item.waits.map((wait, i) => html`<p key=${i} class="dim">${waited(wait)}</p>`)}</section>`}`;
 }

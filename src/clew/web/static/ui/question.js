@@ -1,17 +1,21 @@
 // A question: title, facts, long texts as quotations, a form by its schema, and what happens after the answer.
-import { html, useState } from '../lib/html.js';
+import { html, useEffect, useState } from '../lib/html.js';
 import { at, post, useData } from '../lib/api.js';
 import { clock, moment } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
 import { oneLine } from '../lib/values.js';
 import { useForm } from './form.js';
-import { Command, Kbd, Pane, Problem } from './parts.js';
+import { Command, Kbd, Pane, Problem, useNow } from './parts.js';
 import { report } from './verbdialogs.js';
 
 const isLong = (value) => typeof value === 'string' && (value.length > 70 || value.includes('\n'));
 
 export function QuestionView({ id, path, readOnly, version = 0, onAnswered }) {
-  const data = useData(at('runs', id, 'questions', path), { version, keep: true });
+  // An answer that waits for a worker makes no event; another page, or the command line, may have sent one.
+  const now = useNow(5000);
+  const [open, setOpen] = useState(true);
+  const data = useData(at('runs', id, 'questions', path), { version: `${version} ${open ? now : ''}`, keep: true });
+  useEffect(() => setOpen(data.data ? data.data.open !== false && !data.data.sent : true), [data.data]);
   return html`<${Pane} data=${data} rows=${6}>${(question) => html`<${Question} key=${`${question.path} ${question.number} ${question.open} ${question.refused} ${Boolean(question.sent)}`} id=${id} question=${question} readOnly=${readOnly} onAnswered=${() => { data.reload(); onAnswered?.(); }}/>`}<//>`;
 }
 

@@ -25,9 +25,9 @@ function LiveDot() {
   const live = useLive();
   const now = useNow(live.name === 'lost' ? 1000 : 60000) * 1000;
   const left = Math.max(0, Math.ceil((live.retry - now) / 1000));
-  const text = { connecting: 'catching up', live: 'live', lost: left ? `lost, again in ${left} s` : 'lost, trying', paused: 'paused' }[live.name];
-  return html`<button type="button" class=${`live l-${live.name}`} title=${live.name === 'paused' ? 'Updates are paused; press to go on (space)' : live.name === 'lost' ? 'Press to try now' : 'Press to pause updates (space)'}
-    data-clew-live=${live.name} onClick=${() => (live.name === 'lost' ? retryNow() : pause())}><i/>${text}</button>`;
+  const text = { connecting: 'catching up', live: 'live', lost: left ? `lost, again in ${left} s` : 'lost, trying', busy: 'not live', paused: 'paused' }[live.name];
+  return html`<button type="button" class=${`live l-${live.name}`} title=${live.name === 'paused' ? 'Updates are paused; press to go on (space)' : live.name === 'busy' ? 'The server has no room for more live pages; this one asks again from time to time' : live.name === 'lost' ? 'Press to try now' : 'Press to pause updates (space)'}
+    data-clew-live=${live.name} onClick=${() => (live.name === 'lost' || live.name === 'busy' ? retryNow() : pause())}><i/>${text}</button>`;
 }
 
 /** A line across the page while the connection is lost. */

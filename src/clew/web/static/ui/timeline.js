@@ -5,7 +5,7 @@
 
 import { html, cx, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { count, duration } from '../lib/format.js';
-import { isRetried, shortName, waited } from '../lib/items.js';
+import { isRetried, shortName, waited, waitsNow } from '../lib/items.js';
 import { aheadUntil, median, rows as packRows, stepScale, timeScale } from '../lib/lanes.js';
 import { useWidth } from './parts.js';
 
@@ -63,9 +63,25 @@ function place(items, { axis, width, labels, from, to, now, order, committed }) 
       } else if (typical && (item.duration ?? 0) > typical * 10) bar.outlier = true;
       bars.push(bar);
     }
+    nameOutliers(bars.filter((bar) => bar.outlier && bar.row === row), row, labels);
   }
   const height = packed.length ? packed[packed.length - 1].y + packed[packed.length - 1].height : 40;
   return { bars, rows: packed, scale, height, room, byPath: new Map(bars.map((bar) => [bar.item.path, bar])) };
+}
+
+/** Names of slow items, below their bars: the slowest first, as long as they have room in the row. */
+function nameOutliers(bars, row, labels) {
+  const placed = [];
+  for (const bar of [...bars].sort((a, b) => b.item.duration - a.item.duration)) {
+    const text = `${bar.item.path} ${duration(bar.item.duration)}`;
+    const wide = text.length * 6.7;
+    const right = Math.max(bar.x + bar.w, labels + wide);
+    const spots = [bar.y + bar.h + 12, bar.y - 4].filter((y) => y > row.y + 10 && y < row.y + row.height - 2);
+    const y = spots.find((spot) => !placed.some((other) => Math.abs(other.y - spot) < 13 && right - wide < other.right && right > other.left));
+    if (y === undefined) continue;
+    placed.push({ left: right - wide - 6, right: right + 6, y });
+    bar.outside = { text, x: right, y };
+  }
 }
 
 const kindOf = (item) => {
@@ -80,7 +96,7 @@ const kindOf = (item) => {
 
 /** What a screen reader says about an item. */
 export function describe(item) {
-  const bits = [item.path, [item.state !== 'done' && item.state, item.step != null && `step ${item.step}`].filter(Boolean).join(', ') || 'not committed'];
+  const bits = [item.path, [item.state !== 'done' && (item.state === 'sleeping' ? waitsNow(item) : item.state), item.step != null && `step ${item.step}`].filter(Boolean).join(', ') || 'not committed'];
   if (item.duration != null) bits.push(duration(item.duration));
   if (item.calls) bits.push(`${item.calls} recorded calls`);
   if (item.tries.length) bits.push(`${item.tries.length} failed tries`);
@@ -101,7 +117,6 @@ function Bar({ bar }) {
     ${bar.tries?.map((t, i) => html`<g key=${i}>${t.due != null && html`<path class="pausing" d=${`M${t.x + t.w} ${y + h / 2}H${t.due}`}/>`}<rect class="try" x=${t.x} y=${y} width=${t.w} height=${h} rx=${r}/>${item.calls > 0 && h > 10 && html`<rect class="badcall" x=${t.x + 1} y=${y + h - 3} width=${Math.max(1, t.w - 2)} height="2.5"/>`}</g>`)}
     ${bar.waits?.map(([from, to], i) => html`<path key=${i} class="waited" d=${`M${from} ${y + h / 2}H${to}`}/>`)}
     ${bar.label && html`<text class=${cx('in', bar.over && 'over')} x=${(bar.at ?? bx) + 5} y=${y + h / 2 + 4}>${bar.label}</text>`}
-    ${bar.outlier && html`<text class="out" x=${bx + bw} y=${y + h + 12} text-anchor="end">${item.path} ${duration(item.duration)}</text>`}
     <rect class="hit" x=${x - 2} y=${y - 1} width=${Math.max(w + 4, 8)} height=${h + 2}/>
   </g>`;
 }
@@ -116,6 +131,8 @@ function paint(canvas, view, width, height) {
   const c = { ran: colour('--bar'), edge: colour('--bar-edge'), bad: colour('--fail'), badBg: colour('--fail-bg'), ahead: colour('--ahead'), gate: colour('--gate'), live: colour('--run-bg'), asks: colour('--wait-bg'), wait: colour('--wait') };
   g.scale(ratio, ratio);
   const dots = (from, to, y) => { g.setLineDash([2, 2]); g.beginPath(); g.moveTo(from, y); g.lineTo(to, y); g.stroke(); g.setLineDash([]); };
+  g.fillStyle = colour('--sunken'); // the canvas lies below the SVG, so its rows have their stripes here
+  for (const [i, row] of view.rows.entries()) if (i % 2) g.fillRect(0, row.y, width, row.height);
   // Bars under one pixel that touch in a lane are merged into one.
   let end = -1;
   let lane = -1;
@@ -192,13 +209,14 @@ export function Timeline({ items, k, path, thread, axis, from, to, now, committe
   }, [focusable, view]);
 
   const base = useMemo(() => html`<g>
-    ${view.rows.map((row, i) => html`<g key=${row.node}>${i % 2 ? html`<rect class="zebra" x="0" y=${row.y} width=${width} height=${row.height}/>` : null}
+    ${view.rows.map((row, i) => html`<g key=${row.node}>${i % 2 && !big ? html`<rect class="zebra" x="0" y=${row.y} width=${width} height=${row.height}/>` : null}
       <text class="name" x="10" y=${row.y + 19}>${clip(row.node, labels)}${row.node.length * 7.3 > labels - 12 && html`<title>${row.node}</title>`}</text>
       ${row.kind !== 'tall' && html`<text class="sub" x="10" y=${row.y + 34}>${count(row.items.length)} items</text>`}
-      ${row.kind !== 'tall' && row.height > 50 && html`<text class="sub" x="10" y=${row.y + 47}>${row.lanes} at once</text>`}
+      ${row.kind !== 'tall' && row.height > 50 && html`<text class="sub" x="10" y=${row.y + 47}>${row.atOnce} at once</text>`}
       ${row.kind !== 'tall' && row.height > 62 && row.items.some(isRetried) && html`<text class="sub" x="10" y=${row.y + 60}>${row.items.filter(isRetried).length} retried</text>`}</g>`)}
     ${axis !== 'steps' && view.scale.ticks.map((tick) => html`<path key=${tick.at} class="grid" d=${`M${labels + tick.x} 0V${view.height}`}/>`)}
     ${!big && view.bars.map((bar) => html`<${Bar} key=${bar.item.path} bar=${bar}/>`)}
+    ${!big && view.bars.map(({ item, outside }) => outside && html`<text key=${item.path} class="out" x=${outside.x} y=${outside.y} text-anchor="end">${outside.text}</text>`)}
     ${axis !== 'steps' && view.scale.folds.map((fold) => html`<g key=${fold.x} class="fold"><rect x=${labels + fold.x} y="0" width=${fold.width} height=${view.height}/></g>`)}
   </g>`, [view, big]);
 
