@@ -141,20 +141,30 @@ class RowReader:
             line = " ".join(str(failure.error).split())
             return says("error", encodable(line[:400]), path=failure.path, type=type_name(failure.error))
         if row.status in ("waiting", "sleeping"):
-            asked = unanswered(self.store, row)
-            if not asked and open_questions(self.store, row):
-                return says("queued", "answered, waits for a worker")
-            if asked:
-                more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
-                return says("question", title_of(asked[0].question) + more, path=asked[0].path)
-            return self._wait(row)
+            return self._question(row) or self._wait(row)
         if row.status in EXECUTES:
             return self._progress(row)
         if row.status == "queued":
-            entry = self.store.entry(row.run_id)
-            if entry is not None and entry.due is not None and now < entry.due < PARKED:
-                return says("queued", "waits", due=entry.due)
-            return says("queued", "waits for a worker")
+            return self._place(row, now)
+        return self._end(row)
+
+    def _question(self, row: RunRow) -> Json | None:
+        """Return the first question without an answer, or that all of them have one."""
+        asked = unanswered(self.store, row)
+        if asked:
+            more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
+            return says("question", title_of(asked[0].question) + more, path=asked[0].path)
+        return says("queued", "answered, waits for a worker") if open_questions(self.store, row) else None
+
+    def _place(self, row: RunRow, now: float) -> Json:
+        """Return what a run in a queue waits for: its time, or a worker."""
+        entry = self.store.entry(row.run_id)
+        if entry is not None and entry.due is not None and now < entry.due < PARKED:
+            return says("queued", "waits", due=entry.due)
+        return says("queued", "waits for a worker")
+
+    def _end(self, row: RunRow) -> Json:
+        """Return what is worth knowing about a run that has ended or is paused."""
         if row.failures:
             failed = sum(not each.rescued for each in row.failures)
             what = f"{failed} item{'' if failed == 1 else 's'} failed" if failed else "a failure was rescued"
