@@ -26,7 +26,7 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.log.engine_owner import fresh_owner
 from clew.runtime.log.writer import LogWriter
 from clew.runtime.opener import RunOpener
-from clew.runtime.stored_runs import StoredRuns
+from clew.runtime.review import retention
 from clew.stores.sqlite import store as sqlite_store
 from tests.explore.checking.driving.case import Case, Outside
 from tests.explore.checking.driving.drivers import Explored, explore
@@ -204,13 +204,13 @@ def half(right: Any) -> Any:
 def under_a_new_name(right: Any) -> Any:
     """Each removal claims for an owner of its own, so a claim that was not confirmed is somebody else's."""
 
-    def remove(self: StoredRuns, run_id: str) -> None:
-        fence = self.store.claim(run_id, fresh_owner(), lease=30.0)
+    def remove(opener: RunOpener, run_id: str) -> None:
+        fence = opener.store.claim(run_id, fresh_owner(), lease=30.0)
         try:
-            self.store.delete(run_id)
+            opener.store.delete(run_id)
         except BaseException:
             with suppress(ClewError):
-                self.store.release(run_id, fence)
+                opener.store.release(run_id, fence)
             raise
 
     return remove
@@ -257,8 +257,8 @@ MISTAKES: dict[str, tuple[Any, str, Any, str, str]] = {
     ),
     "a run goes by half": (SQLiteStore, "delete", half, "`delete`", "there is something left"),
     "pruning claims for nobody": (
-        StoredRuns,
-        "_remove",
+        retention,
+        "delete",
         under_a_new_name,
         "`prune`",
         "without knowing",
