@@ -164,7 +164,7 @@ def _says_state(tokens: list[Token], at: int, start: int, mentions: list[Mention
 
 def _states(column: SchemaColumn, said: str) -> bool | None:
     """Return whether a word says that the event of a column did not happen; None if it says something else."""
-    words = parts(column.name)
+    words = column.parts
     dated = _MOMENTS if len(words) == 2 else ("ed",)  # `closed_on`, or just `closed`
     if len(words) > 2 or not words[-1].endswith(dated) or column.kind != "date" or not column.nulls:
         return None
@@ -202,8 +202,8 @@ def _stating(column: SchemaColumn, schema: SchemaIndex) -> tuple[str, ...]:
 
 def _names_flag(column: SchemaColumn, words: tuple[str, ...], both_in_many: bool) -> bool:
     """Return whether a column of 0 and 1 is called or declared like a flag; many rows with both are evidence too."""
-    name, declared = parts(column.name), column.source.type.lower()
-    if name[0] in _EMPTY or any(part in declared for part in _TRUTH_TYPES):
+    name, declared = column.parts, column.source.type.lower()
+    if name[0] in _EMPTY or "flag" in column.words or any(part in declared for part in _TRUTH_TYPES):
         return True
     if not words:
         return False
