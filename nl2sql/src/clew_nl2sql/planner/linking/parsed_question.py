@@ -166,9 +166,13 @@ class ParsedQuestion:
             for at, word in enumerate(self.low)
             if word in NEGATIONS
             and at not in compared
-            and not (word == "no" and self.word(at + 1)[:1] in _NUMBERED)
+            and not (word == "no" and (self.word(at + 1)[:1] in _NUMBERED or self._ends_at(at)))
             and not (at + 1 < len(self.low) and comparative(self.low, at + 1))
         ]
+
+    def _ends_at(self, at: int) -> bool:
+        """Return whether nothing that could be denied follows a word: "street and house no"."""
+        return at + 1 >= len(self.tokens) or self.tokens[at + 1].kind == "punct"
 
     def _verbs(self) -> frozenset[int]:
         """Return positions where "ordered" means a purchase and not a sort order: the schema has orders, and

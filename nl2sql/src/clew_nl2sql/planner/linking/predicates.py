@@ -19,6 +19,7 @@ from clew_nl2sql.planner.linking.schema_index import MANY, SchemaColumn, SchemaI
 from clew_nl2sql.planner.linking.schema_linking import Mention
 from clew_nl2sql.planner.linking.value_linking import ValueMatch, ValueMention
 from clew_nl2sql.planner.query import KNOWN, NULL
+from clew_nl2sql.planner.words.abbreviations import is_short_form
 from clew_nl2sql.planner.words.inflection import lemma, parts, stem
 from clew_nl2sql.planner.words.lexicon import word_set
 from clew_nl2sql.planner.words.tokens import Token
@@ -222,7 +223,9 @@ def _named(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, b
     if not run or _stems(run[1:], tokens) != [stem(word) for word in words[1:]]:
         return None
     first, wanted = tokens[at].low, stem(words[0])
-    if stem(first) == wanted:
+    if is_short_form(words[0]) and lemma(first) != words[0]:
+        return None  # "come" is no form of `com`
+    if stem(first) == wanted or lemma(first) in (f"{words[0]}r", f"{words[0]}er"):  # freelancers
         return run[-1] + 1, False
     bare = [first.removeprefix(prefix) for prefix in _OPPOSITE if first.startswith(prefix)]
     return (run[-1] + 1, True) if any(len(word) > 3 and stem(word) == wanted for word in bare) else None

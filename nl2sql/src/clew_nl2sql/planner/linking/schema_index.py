@@ -125,8 +125,11 @@ class SchemaIndex:
 
     def _undeclared_same(self, column: SchemaColumn) -> int | None:
         """Return the key for `mgr_no` next to `emp_no`: a role of the same people, with values of the key."""
-        key = self.tables[column.table].key
-        if key is None or column.id == key or column.words[0] not in _ROLES:
+        key, named = self.tables[column.table].key, self.tables[column.table].words
+        if key is None or column.id == key:
+            return None
+        ends = column.words[-len(named) - 1 :] == (*named, "id")  # `mother_animal_id` of animals
+        if column.words[0] not in _ROLES and not (ends and self.columns[key].words[-1:] == ("id",)):
             return None
         values, known = column.source.values, set(self.columns[key].source.values)
         same_end = column.words[1:] == self.columns[key].words[-1:]
