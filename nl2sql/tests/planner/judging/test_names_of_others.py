@@ -19,7 +19,8 @@ from clew_nl2sql.planner.query import Query, SelectItem
 
 SCRIPT = """
 CREATE TABLE shops (
-  id INTEGER PRIMARY KEY, name TEXT NOT NULL, town TEXT NOT NULL, partner_since DATE NOT NULL, house_no INTEGER NOT NULL);
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, town TEXT NOT NULL, partner_since DATE NOT NULL,
+  house_no INTEGER NOT NULL);
 CREATE TABLE couriers (
   id INTEGER PRIMARY KEY, full_name TEXT NOT NULL, freelance BOOLEAN NOT NULL, fee_per_stop NUMERIC NOT NULL,
   joined_on DATE NOT NULL, training_from_courier_id INTEGER, plate TEXT NOT NULL);
@@ -35,13 +36,14 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     with closing(sqlite3.connect(path)) as opened, opened:
         opened.executescript(SCRIPT)
         for n in range(1, 31):
+            name = f"Kim B{'aeiou'[n % 5]}{'lmnrst'[n % 6]}k"
             opened.execute(
                 "INSERT INTO shops VALUES (?, ?, ?, ?, ?)",
                 (n, f"Shop {n}", ("Bonn", "Trier")[n % 2], f"20{9 + n % 14:02d}-04-{n % 28 + 1:02d}", n),
             )
             opened.execute(
                 "INSERT INTO couriers VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (n, f"Kim B{'aeiou'[n % 5]}{'lmnrst'[n % 6]}k", n % 2, 1 + n / 8, f"20{9 + n % 14:02d}-03-01", 1 + n % 4 if n > 4 else None,
+                (n, name, n % 2, 1 + n / 8, f"20{9 + n % 14:02d}-03-01", 1 + n % 4 if n > 4 else None,
                  f"BN {100 + n * 7}"),
             )  # fmt: skip
         for n in range(1, 301):
@@ -75,7 +77,10 @@ def queries(catalog: Catalog) -> Callable[[str], list[str]]:
 @pytest.mark.parametrize(
     "question, sql",
     [
-        ("average fee per stop of the freelancers", "SELECT AVG(fee_per_stop) FROM couriers WHERE freelance = 1"),
+        (
+            "average fee per stop of the freelancers",
+            "SELECT AVG(fee_per_stop) FROM couriers WHERE freelance = 1",
+        ),
         ("How many couriers are freelancers?", "SELECT COUNT(*) FROM couriers WHERE freelance = 1"),
         ("what's the number plate of Kim Bimk?", "SELECT plate FROM couriers WHERE full_name = 'Kim Bimk'"),
     ],
@@ -123,7 +128,8 @@ def test_a_number_at_the_end_denies_nothing(catalog: Catalog) -> None:
 def test_an_average_is_not_taken_of_each_row(catalog: Catalog) -> None:
     parsed = ParsedQuestion("average km per stop", catalog)
     km, key = (parsed.schema.column_id("stops", name) for name in ("km", "id"))
-    assert km is not None and key is not None
+    assert km is not None
+    assert key is not None
     street = parsed.schema.column_id("stops", "street")
 
     assert has_strange_shape(parsed, Query((SelectItem(km, "avg"),), group=(key,)))

@@ -32,7 +32,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
             row = (f"P{n:05d}", f"Rex {n}", ("Poodle", "Collie")[n % 2], n, "YN"[n % 2], n % 2,
                    None if n % 3 else "2024-05-06", n % 4)  # fmt: skip
             opened.execute("INSERT INTO ptnt VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-            opened.execute("INSERT INTO vst VALUES (?, ?, ?, ?, ?)", (n, f"P{n:05d}", n * 1.5, n % 7, f"Ann {n % 5}"))
+            opened.execute(
+                "INSERT INTO vst VALUES (?, ?, ?, ?, ?)", (n, f"P{n:05d}", n * 1.5, n % 7, f"Ann {n % 5}")
+            )
     return catalog_from_sqlite(path)
 
 
@@ -44,9 +46,7 @@ def test_a_beginning_or_a_skeleton_stands_for_a_word(part: str, word: str) -> No
     assert may_stand_for(part, word)
 
 
-@pytest.mark.parametrize(
-    "part, word", [("rnd", "refund"), ("veh", "have"), ("s", "sale")]
-)
+@pytest.mark.parametrize("part, word", [("rnd", "refund"), ("veh", "have"), ("s", "sale")])
 def test_other_words_have_other_abbreviations(part: str, word: str) -> None:
     assert not may_stand_for(part, word)
 

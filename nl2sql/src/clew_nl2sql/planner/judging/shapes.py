@@ -48,7 +48,9 @@ def _averages_single_rows(parsed: ParsedQuestion, query: Query) -> bool:
     columns = parsed.schema.columns
     averaged = [columns[i.column] for i in query.select if i.agg == "avg" and i.column is not None]
     grouped = [columns[c] for c in query.group]
-    return any(c.table == group.table and (group.is_key or group.unique) for c in averaged for group in grouped)
+    return any(
+        c.table == group.table and (group.is_key or group.unique) for c in averaged for group in grouped
+    )
 
 
 def _forgets_how_many(parsed: ParsedQuestion, query: Query) -> bool:

@@ -8,6 +8,7 @@ counts only where others show that the schema abbreviates.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Catalog
@@ -52,7 +53,11 @@ def _short_forms(catalog: Catalog) -> ShortForms:
         read - ABBREVIATIONS.keys(),
         read & ABBREVIATIONS.keys(),
         frozenset(pairs - ABBREVIATIONS.keys()),
-        frozenset(w for entry in (*schema.tables, *schema.columns) for w in entry.words),
+        frozenset(
+            w
+            for words in (*(t.words for t in schema.tables), *(c.words for c in schema.columns))
+            for w in words
+        ),
     )
 
 
@@ -68,7 +73,10 @@ def read_names(tokens: list[Token], taken: set[int], catalog: Catalog) -> Schema
     """Return the schema, with the abbreviations that the question explains; words at `taken` are values."""
     forms = short_forms(catalog)
     said = [at for at, token in enumerate(tokens) if at not in taken and _may_explain(token, forms)]
-    readings = {**_single(dict.fromkeys(tokens[at].lemma for at in said), forms), **_initials(tokens, taken, forms)}
+    readings = {
+        **_single(dict.fromkeys(tokens[at].lemma for at in said), forms),
+        **_initials(tokens, taken, forms),
+    }
     if not readings:
         return prepare(catalog)
     known, key = _read(catalog), tuple(sorted(readings.items()))
@@ -106,10 +114,15 @@ def _fitting(word: str, forms: ShortForms) -> list[str]:
 
 def _initials(tokens: list[Token], taken: set[int], forms: ShortForms) -> dict[str, tuple[str, ...]]:
     """Return the abbreviations of two words next to each other: `pt`, part time."""
-    found = {}
-    for at, (one, two) in enumerate(zip(tokens, tokens[1:])):
+    found: dict[str, tuple[str, ...]] = {}
+    for at, (one, two) in enumerate(pairwise(tokens)):
         initials = one.low[:1] + two.low[:1]
         whole = all(t.kind == "word" and len(t.low) >= _SHORTEST for t in (one, two))
-        if whole and initials in forms.pairs and taken.isdisjoint((at, at + 1)) and STOP.isdisjoint((one.low, two.low)):
+        if (
+            whole
+            and initials in forms.pairs
+            and taken.isdisjoint((at, at + 1))
+            and STOP.isdisjoint((one.low, two.low))
+        ):
             found[initials] = (one.lemma, lemma(two.low))
     return found

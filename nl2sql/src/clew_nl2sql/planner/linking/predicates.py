@@ -20,7 +20,7 @@ from clew_nl2sql.planner.linking.schema_linking import Mention
 from clew_nl2sql.planner.linking.value_linking import ValueMatch, ValueMention
 from clew_nl2sql.planner.query import KNOWN, NULL
 from clew_nl2sql.planner.words.abbreviations import is_short_form
-from clew_nl2sql.planner.words.inflection import lemma, parts, stem
+from clew_nl2sql.planner.words.inflection import lemma, stem
 from clew_nl2sql.planner.words.lexicon import word_set
 from clew_nl2sql.planner.words.tokens import Token
 

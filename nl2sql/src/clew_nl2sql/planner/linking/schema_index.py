@@ -16,7 +16,9 @@ from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.words.inflection import lemma, parts, split_joined
 from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
 
-NameReadings = tuple[tuple[str, tuple[str, ...]], ...]  # abbreviations, each with the words that it stands for
+NameReadings = tuple[
+    tuple[str, tuple[str, ...]], ...
+]  # abbreviations, each with the words that it stands for
 
 MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
@@ -128,12 +130,14 @@ class SchemaIndex:
         key, named = self.tables[column.table].key, self.tables[column.table].words
         if key is None or column.id == key:
             return None
-        ends = column.words[-len(named) - 1 :] == (*named, "id")  # `mother_animal_id` of animals
-        if column.words[0] not in _ROLES and not (ends and self.columns[key].words[-1:] == ("id",)):
+        ends = self.columns[key].words[-1:]
+        says_both = column.words[-len(named) - 1 :] == (*named, "id") and ends == (
+            "id",
+        )  # `mother_animal_id`
+        if not says_both and (column.words[0] not in _ROLES or column.words[1:] != ends):
             return None
         values, known = column.source.values, set(self.columns[key].source.values)
-        same_end = column.words[1:] == self.columns[key].words[-1:]
-        return key if same_end and values and known.issuperset(values) else None
+        return key if values and known.issuperset(values) else None
 
     def repeats(self, column: SchemaColumn, times: int) -> bool:
         """Return whether a column has its values many times, on average."""
@@ -226,7 +230,12 @@ class SchemaIndex:
 
 
 def _column(
-    number: int, table: SchemaTable, source: Table, at: int, vocabulary: frozenset[str], readings: NameReadings
+    number: int,
+    table: SchemaTable,
+    source: Table,
+    at: int,
+    vocabulary: frozenset[str],
+    readings: NameReadings,
 ) -> SchemaColumn:
     """Return the column at a position of a table, with what the sampled rows say about it."""
     column, sampled, rows = source.columns[at], [row[at] for row in source.rows], source.row_count

@@ -125,7 +125,9 @@ def _is_compound(tokens: list[Token], at: int) -> bool:
     """Return whether "the number plate of" is the plate of one thing: a single noun follows, and no count is told."""
     noun = tokens[at + 1]
     alone = noun.kind == "word" and noun.low == noun.lemma and noun.low not in STOP
-    return alone and at + 2 < len(tokens) and tokens[at + 2].low in ("of", "for") and tokens[at - 1].low == "the"
+    return (
+        alone and at + 2 < len(tokens) and tokens[at + 2].low in ("of", "for") and tokens[at - 1].low == "the"
+    )
 
 
 def _aggregate(low: list[str], at: int) -> Cue | None:
