@@ -43,7 +43,7 @@ _ENGLISH = word_set("""
     reply rest rice ride right ring rise risk river road robot rock role roll roof room root rope rose rough round
     route row rule run rural safe sail sale salt same sand scale scene scope score screen sea seal seat seed self sell
     send set shape share sheet shelf shift ship shirt shoe shop shot show sick side sign site six size skill skin skip
-    sky sleep slot small smoke snow soap soil solar solo song sort sound soup south space spare speed spend sport spot
+    sky sleep slot small smoke snow soap soil solar solo song sort soup south space spare speed spend sport spot
     spring staff stage stake stand star start state stay steel stem step stock stone stop store storm story street
     study style sub sugar suit sum sun swim table tag tail take talk tank tape target task taste tax tea team tech ten
     tent term test text then theme third three ticket tide tie tile time tip tire title to toll ton tone tool top total

@@ -122,7 +122,7 @@ def _count(tokens: list[Token], low: list[str], at: int) -> Cue | None:
 
 
 def _is_compound(tokens: list[Token], at: int) -> bool:
-    """Return whether "the number plate of" is the plate of one thing: a single noun follows, and no count is told."""
+    """Return whether "the number plate of" is the plate of one thing: a single noun follows, and nothing is counted."""
     noun = tokens[at + 1]
     alone = noun.kind == "word" and noun.low == noun.lemma and noun.low not in STOP
     return (
