@@ -6,7 +6,7 @@ Conventions, all relative to the recorded date of the run:
 - "last week" is the week before this one, and "last 3 months" the three whole months before this one. "last 30 days"
   are the 30 whole days before today, without today.
 - "this week", "this month" and so on are the whole period, to its last day; "next week" is the one after it.
-- "since May 2025" includes May, "until May 2025" too; "before" and "after" do not.
+- "May 2025 or later" and "since May 2025" include May, "until May 2025" too; "before" and "after" do not.
 
 A month without a year, and a date like 05/06/2025, have two readings, so they stay as they are. So
 do times that do not exist: "31 February 2025", "the last 0 days". The planner does not read them, and the answer
@@ -39,7 +39,7 @@ _TIMES = re.compile(
     | (?P<m2>{_MONTH})\.?\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y2>(?:19|20)\d\d)
     | (?P<m3>{_MONTH})\.?,?\s+(?:of\s+)?(?P<y3>(?:19|20)\d\d)
     | (?:q(?P<q4>[1-4])|(?P<nth>first|second|third|fourth)\s+quarter)(?:\s+of)?,?\s+(?P<y4>(?:19|20)\d\d)
-    )\b""",
+    )\b(?P<open>\s+(?:(?:or|and)\s+(?:later|after|newer|onwards?|earlier|before|older)|onwards?)\b)?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4}
@@ -70,6 +70,8 @@ def in_days(text: str, today: date, named: str = "") -> str:
         except (ValueError, OverflowError):  # there is no such day
             return found[0]
         edge = (found["edge"] or "").lower()
+        if found["open"]:
+            return f"{named}{open_ended(found['open'], first, last)}"
         if edge in ("before", "since"):
             return f"{named}{edge} {first.isoformat()}"
         if edge == "after":
@@ -79,6 +81,12 @@ def in_days(text: str, today: date, named: str = "") -> str:
         return f"{named}between {first.isoformat()} and {last.isoformat()}"
 
     return _TIMES.sub(days, _SHARED_YEAR.sub(span, text))
+
+
+def open_ended(said: str, first: date, last: date) -> str:
+    """Return the days of "March 2025 or later" or "2022 or earlier", which include the period."""
+    earlier = said.split()[-1].lower() in ("earlier", "before", "older")
+    return f"until {last.isoformat()}" if earlier else f"since {first.isoformat()}"
 
 
 def _period(found: re.Match[str], today: date) -> Period:

@@ -11,7 +11,7 @@ import re
 from datetime import date
 
 from clew_nl2sql.decompose.clauses import AUXILIARY, COUNT_WORDS, LEAD, POSSESSIVE, PRONOUN, TAIL
-from clew_nl2sql.decompose.dates import in_birth_dates, in_days
+from clew_nl2sql.decompose.dates import in_birth_dates, in_days, open_ended
 from clew_nl2sql.decompose.normalization import name_words, stem, words
 from clew_nl2sql.planner.catalog import Catalog, Column, Table
 from clew_nl2sql.planner.linking.schema_index import prepare
@@ -21,7 +21,11 @@ MONEY = ("amount", "total", "price", "cost", "payment", "value", "revenue")
 
 _BIRTHS = {"birth", "born", "dob", "birthdate", "birthday"}
 _TIMES = {stem(word) for word in ("time", "at", "on", "day", "timestamp", "date")}
-_YEAR = re.compile(r"\b(?:in|during|of) (?:the year )?((?:19|20)\d\d)\b(?![-/.]\d)", re.IGNORECASE)
+_YEAR = re.compile(
+    r"\b(?:in|during|of) (?:the year )?((?:19|20)\d\d)\b(?![-/.]\d)"
+    r"(\s+(?:(?:or|and) (?:later|after|newer|onwards?|earlier|before|older)|onwards?)\b)?",
+    re.IGNORECASE,
+)
 _OVER = re.compile(
     r"\b(\w+)(?: who| that)? (?:are|is|were|was) (?:over|above|under|below) (\d{1,3})"
     r"(?=\s*(?:$|[?.!,]|and\b|or\b|in\b))",
@@ -63,7 +67,10 @@ def dated(text: str, catalog: Catalog, today: date) -> str:
     named = _date_of_verb(text, dates, said) or _unnamed_date(dates, said, catalog)
 
     def year(found: re.Match[str]) -> str:
-        days = f"{named}between {found[1]}-01-01 and {found[1]}-12-31"
+        first, last = date(int(found[1]), 1, 1), date(int(found[1]), 12, 31)
+        days = f"{named}between {first.isoformat()} and {last.isoformat()}"
+        if found[2]:
+            days = f"{named}{open_ended(found[2], first, last)}"
         of = found[0].lower().startswith("of")  # "the cars of 2020" are of that year
         return found[0] if _keeps_years(catalog, found[1], set() if of else said) else days
 

@@ -7,6 +7,7 @@
 - "How many male members are on the Basic plan?" counts members, not plans.
 - "How many people work here?" does not count days.
 - "Which drugs were prescribed?" lists each drug once.
+- "Customers in Paris" are customers, and not the dates of `customer_since`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _GROUPS = word_set(
     "each every per by group grouped whether if different distinct respectively flag indicator"
 )
 _DAYS = word_set("day days date dates time times different distinct unique")
+_DATED = word_set("date time day year timestamp datetime")
 _FIRST = word_set("first given forename forenames")
 _LAST = word_set("last family surname surnames")
 
@@ -37,6 +39,7 @@ def shows_something_else(parsed: ParsedQuestion, query: Query) -> bool:
         or _counts_another_table(parsed, query)
         or _counts_days(parsed, query)
         or _repeats_kinds(parsed, query)
+        or _dates_entities(parsed, query)
     )
 
 
@@ -101,10 +104,13 @@ def _hides_entity(parsed: ParsedQuestion, query: Query) -> bool:
 
 
 def _splits_by_flag(parsed: ParsedQuestion, query: Query) -> bool:
-    """Return whether a flag is shown or makes groups, and no word asks for that."""
-    if not _GROUPS.isdisjoint(parsed.low) or parsed.word(0) not in ("which", "who", "how", "what"):
+    """Return whether a flag is shown or makes groups, and no word asks for that; "rate per word" is a name."""
+    named = {at for m in parsed.mentions if m.best().is_exact for at in range(m.start, m.end)}
+    asked = {word for at, word in enumerate(parsed.low) if at not in named}
+    figure = any(c.kind == "agg" and c.start < 2 for c in parsed.cues)
+    if not _GROUPS.isdisjoint(asked) or not (figure or parsed.word(0) in ("which", "who", "how", "what")):
         return False
-    if not query.group and (parsed.word(0) == "what" or not query.plain):
+    if not query.group and (figure or parsed.word(0) == "what" or not query.plain):
         return False
     columns = [parsed.schema.columns[c] for c in (*query.plain, *query.group)]
     return any(flag_words(column, parsed.schema) for column in columns)
@@ -153,6 +159,16 @@ def _repeats_kinds(parsed: ParsedQuestion, query: Query) -> bool:
         return False
     lists = not (query.distinct or query.group or query.compound) and query.limit is None
     return lists and parsed.schema.repeats(shown[0], 2)
+
+
+def _dates_entities(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether entities are answered with a date that is named after them, and says more than a date."""
+    asked, shown = head(parsed), _shown(parsed, query)
+    if asked is None or len(shown) != 1 or asked.best().column != shown[0].id or shown[0].kind != "date":
+        return False
+    noun = parsed.tokens[asked.end - 1]
+    rest = set(shown[0].words) - {noun.lemma, noun.low}
+    return noun.low != noun.lemma and asked.best().coverage < 1 and not rest <= _DATED
 
 
 def merges_namesakes(parsed: ParsedQuestion, query: Query) -> bool:

@@ -178,7 +178,8 @@ def _superlative_of(parsed: ParsedQuestion, cue: Cue) -> Mention | None:
 
 def _sorts_unasked(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether all rows are sorted by a column, and no word asks for an order."""
-    return bool(query.order) and query.limit is None and not parsed.cues and _SORTS.isdisjoint(parsed.low)
+    asks = _SORTS & set(parsed.low) - (set() if "to" in parsed.low else {"from"})  # "from first to last"
+    return bool(query.order) and query.limit is None and not parsed.cues and not asks
 
 
 def _ranks_once(parsed: ParsedQuestion, query: Query) -> bool:

@@ -1,14 +1,15 @@
 """Queries that read the words of a condition as something else. They are not candidates.
 
 - "Bought before 2020" is about a day, and not about a price below 2020.
+- "More than 90 complaints" are not 90 rows of a table whose `com_flag` begins like complaints.
 - "Who opened a ticket?" tells what happened, if there is a day of opening. It is not the state "open".
 """
 
 from __future__ import annotations
 
-from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter
+from clew_nl2sql.planner.deciding.acts import ExcludeRows, Filter, HavingCount
 from clew_nl2sql.planner.deciding.assignment_search import Assignment
-from clew_nl2sql.planner.deciding.decisions import Decision
+from clew_nl2sql.planner.deciding.decisions import Decision, Option
 from clew_nl2sql.planner.linking.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.linking.schema_index import SchemaColumn
 from clew_nl2sql.planner.words.inflection import stem
@@ -20,13 +21,21 @@ _STATES = word_set("is are be been being as status state")
 
 
 def misreads_condition(parsed: ParsedQuestion, assignment: Assignment) -> bool:
-    """Return whether a year is compared with an amount, or a verb with a state."""
-    return any(
+    """Return whether a year is compared with an amount, a verb with a state, or rows of another table are counted."""
+    return any(_counts_by_weak_name(parsed, option) for _, option in assignment.choices) or any(
         (decision.kind == "amount" and _is_year_as_amount(parsed, decision, option.act))
         or (decision.kind == "value" and _is_verb_as_state(parsed, decision, option.act))
         for decision, option in assignment.choices
         if isinstance(option.act, Filter | ExcludeRows)
     )
+
+
+def _counts_by_weak_name(parsed: ParsedQuestion, option: Option) -> bool:
+    """Return whether groups are filtered by the number of things that only resemble a column's name."""
+    if not isinstance(option.act, HavingCount):
+        return False
+    bests = [parsed.mentions[int(use[1:])].best() for use in option.uses if use.startswith("m")]
+    return any(b.column is not None and b.way in ("prefix", "fuzzy") and b.coverage < 1 for b in bests)
 
 
 def _is_year_as_amount(parsed: ParsedQuestion, decision: Decision, act: Filter | ExcludeRows) -> bool:

@@ -3,6 +3,7 @@
 - "The customers with the highest total amount of orders" are groups of orders, and not single orders.
 - "Which 10 customers" are ten, and not one.
 - "Per month" makes groups of months.
+- "The average distance per trip" is no list of trips with the distance of each.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ def has_strange_shape(parsed: ParsedQuestion, query: Query) -> bool:
     """Return whether groups are single rows, or a number of things is forgotten."""
     return (
         _adds_up_single_rows(parsed, query)
+        or _averages_single_rows(parsed, query)
         or _forgets_how_many(parsed, query)
         or _forgets_period(parsed, query)
     )
@@ -39,6 +41,16 @@ def _adds_up_single_rows(parsed: ParsedQuestion, query: Query) -> bool:
     added = {columns[i.column].table for i in ranked if i.agg in ("sum", "avg") and i.column is not None}
     shown = {columns[c].table for c in query.plain}
     return bool(single & added) and single.isdisjoint(shown)
+
+
+def _averages_single_rows(parsed: ParsedQuestion, query: Query) -> bool:
+    """Return whether the average of a table's column is taken for each row of that table."""
+    columns = parsed.schema.columns
+    averaged = [columns[i.column] for i in query.select if i.agg == "avg" and i.column is not None]
+    grouped = [columns[c] for c in query.group]
+    return any(
+        c.table == group.table and (group.is_key or group.unique) for c in averaged for group in grouped
+    )
 
 
 def _forgets_how_many(parsed: ParsedQuestion, query: Query) -> bool:

@@ -115,6 +115,8 @@ class _ReadWords:
     def _is_silent(self, at: int) -> bool:
         parsed, lists, token = self._parsed, silent_words(), self._parsed.tokens[at]
         before, after = parsed.word(at - 1), parsed.word(at + 1)
+        if token.low == "may" and (before in _WHEN or (at and token.text == "May")):
+            return False  # the month
         if _is_named(token.low, self._named) or (at == 0 and token.low == "name") or before == after == "as":
             return True  # "as well as"
         if token.lemma == "address" and before in ("email", "mail", "e-mail", "web", "ip"):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.planner.linking.abbreviated_names import read_names
 from clew_nl2sql.planner.linking.comment_linking import comment_index, link_comments
 from clew_nl2sql.planner.linking.periods import link_period
 from clew_nl2sql.planner.linking.predicates import find_predicates
-from clew_nl2sql.planner.linking.schema_index import prepare
 from clew_nl2sql.planner.linking.schema_linking import Mention, Target, link_schema
 from clew_nl2sql.planner.linking.states import find_states
 from clew_nl2sql.planner.linking.value_linking import ValueMention, link_values, value_index
@@ -74,10 +74,11 @@ class ParsedQuestion:
 
     def __init__(self, question: str, catalog: Catalog):
         self.question = question
-        self.schema = prepare(catalog)
         self.tokens: list[Token] = tokenize(question)
         self.low = [t.low for t in self.tokens]
         self.values: list[ValueMention] = link_values(self.tokens, value_index(catalog))
+        said = {at for v in self.values for at in range(v.start, v.end)}
+        self.schema = read_names(self.tokens, said, catalog)
         self.verbs = self._verbs()
         self.mentions = self._linked()
         self._leave_out_views()
@@ -165,9 +166,13 @@ class ParsedQuestion:
             for at, word in enumerate(self.low)
             if word in NEGATIONS
             and at not in compared
-            and not (word == "no" and self.word(at + 1)[:1] in _NUMBERED)
+            and not (word == "no" and (self.word(at + 1)[:1] in _NUMBERED or self._ends_at(at)))
             and not (at + 1 < len(self.low) and comparative(self.low, at + 1))
         ]
+
+    def _ends_at(self, at: int) -> bool:
+        """Return whether nothing that could be denied follows a word: "street and house no"."""
+        return at + 1 >= len(self.tokens) or self.tokens[at + 1].kind == "punct"
 
     def _verbs(self) -> frozenset[int]:
         """Return positions where "ordered" means a purchase and not a sort order: the schema has orders, and

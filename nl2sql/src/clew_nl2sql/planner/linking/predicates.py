@@ -19,7 +19,8 @@ from clew_nl2sql.planner.linking.schema_index import MANY, SchemaColumn, SchemaI
 from clew_nl2sql.planner.linking.schema_linking import Mention
 from clew_nl2sql.planner.linking.value_linking import ValueMatch, ValueMention
 from clew_nl2sql.planner.query import KNOWN, NULL
-from clew_nl2sql.planner.words.inflection import lemma, parts, stem
+from clew_nl2sql.planner.words.abbreviations import is_short_form
+from clew_nl2sql.planner.words.inflection import lemma, stem
 from clew_nl2sql.planner.words.lexicon import word_set
 from clew_nl2sql.planner.words.tokens import Token
 
@@ -164,7 +165,7 @@ def _says_state(tokens: list[Token], at: int, start: int, mentions: list[Mention
 
 def _states(column: SchemaColumn, said: str) -> bool | None:
     """Return whether a word says that the event of a column did not happen; None if it says something else."""
-    words = parts(column.name)
+    words = column.parts
     dated = _MOMENTS if len(words) == 2 else ("ed",)  # `closed_on`, or just `closed`
     if len(words) > 2 or not words[-1].endswith(dated) or column.kind != "date" or not column.nulls:
         return None
@@ -202,8 +203,8 @@ def _stating(column: SchemaColumn, schema: SchemaIndex) -> tuple[str, ...]:
 
 def _names_flag(column: SchemaColumn, words: tuple[str, ...], both_in_many: bool) -> bool:
     """Return whether a column of 0 and 1 is called or declared like a flag; many rows with both are evidence too."""
-    name, declared = parts(column.name), column.source.type.lower()
-    if name[0] in _EMPTY or any(part in declared for part in _TRUTH_TYPES):
+    name, declared = column.parts, column.source.type.lower()
+    if name[0] in _EMPTY or "flag" in column.words or any(part in declared for part in _TRUTH_TYPES):
         return True
     if not words:
         return False
@@ -222,7 +223,9 @@ def _named(tokens: list[Token], at: int, words: tuple[str, ...]) -> tuple[int, b
     if not run or _stems(run[1:], tokens) != [stem(word) for word in words[1:]]:
         return None
     first, wanted = tokens[at].low, stem(words[0])
-    if stem(first) == wanted:
+    if is_short_form(words[0]) and lemma(first) != words[0]:
+        return None  # "come" is no form of `com`
+    if stem(first) == wanted or lemma(first) in (f"{words[0]}r", f"{words[0]}er"):  # freelancers
         return run[-1] + 1, False
     bare = [first.removeprefix(prefix) for prefix in _OPPOSITE if first.startswith(prefix)]
     return (run[-1] + 1, True) if any(len(word) > 3 and stem(word) == wanted for word in bare) else None

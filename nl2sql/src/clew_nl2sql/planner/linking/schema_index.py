@@ -16,6 +16,10 @@ from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.words.inflection import lemma, parts, split_joined
 from clew_nl2sql.planner.words.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
 
+NameReadings = tuple[
+    tuple[str, tuple[str, ...]], ...
+]  # abbreviations, each with the words that it stands for
+
 MANY = 100  # in fewer rows, values differ by chance
 _NAME_WORDS = ("name", "title")
 _ROLES = word_set("manager supervisor boss coordinator lead leader mentor parent superior chief referrer")
@@ -29,8 +33,8 @@ class SchemaColumn:
     """A column with its words."""
 
     __slots__ = (
-        "core", "id", "identifies", "is_key", "is_ref", "kind", "may_lack", "name", "nulls", "source", "table",
-        "unique", "words",
+        "core", "id", "identifies", "is_key", "is_ref", "kind", "may_lack", "name", "nulls", "parts", "source",
+        "table", "unique", "words",
     )  # fmt: skip
 
     def __init__(self, id: int, table: int, source: Column, words: tuple[str, ...], core: tuple[str, ...]):
@@ -38,6 +42,7 @@ class SchemaColumn:
         self.table = table
         self.source = source
         self.name = source.name
+        self.parts = parts(source.name)  # as spelled, but for the abbreviations that a question explains
         self.words = words
         self.core = core
         self.kind: Kind = source.kind
@@ -77,7 +82,7 @@ class SchemaTable:
 class SchemaIndex:
     """The prepared catalog."""
 
-    def __init__(self, catalog: Catalog):
+    def __init__(self, catalog: Catalog, readings: NameReadings = ()):
         self.dialect, self.timezone = catalog.dialect, catalog.timezone
         self.tables: list[SchemaTable] = []
         self.columns: list[SchemaColumn] = []
@@ -86,10 +91,10 @@ class SchemaIndex:
         for number, table in enumerate(catalog.tables):
             repeated = having[table.own_name.lower()] > 1  # its schema is then a part of what it is called
             name = table.name if repeated else table.own_name
-            made = SchemaTable(number, table, _name_words(name, vocabulary))
+            made = SchemaTable(number, table, _name_words(name, vocabulary, readings))
             self.tables.append(made)
             for at in range(len(table.columns)):
-                entry = _column(len(self.columns), made, table, at, vocabulary)
+                entry = _column(len(self.columns), made, table, at, vocabulary, readings)
                 made.columns.append(entry.id)
                 self.columns.append(entry)
         self._by_name = {(self.tables[c.table].name.lower(), c.name.lower()): c.id for c in self.columns}
@@ -122,12 +127,17 @@ class SchemaIndex:
 
     def _undeclared_same(self, column: SchemaColumn) -> int | None:
         """Return the key for `mgr_no` next to `emp_no`: a role of the same people, with values of the key."""
-        key = self.tables[column.table].key
-        if key is None or column.id == key or column.words[0] not in _ROLES:
+        key, named = self.tables[column.table].key, self.tables[column.table].words
+        if key is None or column.id == key:
+            return None
+        ends = self.columns[key].words[-1:]
+        says_both = column.words[-len(named) - 1 :] == (*named, "id") and ends == (
+            "id",
+        )  # `mother_animal_id`
+        if not says_both and (column.words[0] not in _ROLES or column.words[1:] != ends):
             return None
         values, known = column.source.values, set(self.columns[key].source.values)
-        same_end = column.words[1:] == self.columns[key].words[-1:]
-        return key if same_end and values and known.issuperset(values) else None
+        return key if values and known.issuperset(values) else None
 
     def repeats(self, column: SchemaColumn, times: int) -> bool:
         """Return whether a column has its values many times, on average."""
@@ -220,13 +230,20 @@ class SchemaIndex:
 
 
 def _column(
-    number: int, table: SchemaTable, source: Table, at: int, vocabulary: frozenset[str]
+    number: int,
+    table: SchemaTable,
+    source: Table,
+    at: int,
+    vocabulary: frozenset[str],
+    readings: NameReadings,
 ) -> SchemaColumn:
     """Return the column at a position of a table, with what the sampled rows say about it."""
     column, sampled, rows = source.columns[at], [row[at] for row in source.rows], source.row_count
-    words = _name_words(column.name, vocabulary)
+    words = _name_words(column.name, vocabulary, readings)
     core = tuple(w for w in words if w not in table.words) or words
     entry = SchemaColumn(number, table.id, column, words, core)
+    read = dict(readings)
+    entry.parts = tuple(word for part in entry.parts for word in read.get(part, (part,)))
     entry.unique = column.n_distinct == (rows or -1)
     entry.nulls = None in sampled
     all_sampled = rows is not None and rows <= len(sampled)
@@ -269,10 +286,11 @@ def _vocabulary(catalog: Catalog) -> frozenset[str]:
 
 
 @lru_cache(maxsize=20_000)
-def _name_words(name: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
-    if name.lower() in ABBREVIATIONS:
+def _name_words(name: str, vocabulary: frozenset[str], readings: NameReadings) -> tuple[str, ...]:
+    read = dict(readings)
+    if name.lower() in ABBREVIATIONS and name.lower() not in read:
         return ABBREVIATIONS[name.lower()]
-    words = [word for part in parts(name) for word in _part_words(part, vocabulary)]
+    words = [word for part in parts(name) for word in read.get(part) or _part_words(part, vocabulary)]
     telling = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in _NOT_TELLING]
     return tuple(telling or words or [name.lower()])
 
@@ -286,4 +304,4 @@ def _part_words(part: str, vocabulary: frozenset[str]) -> list[str]:
     return [word for piece in pieces for word in ABBREVIATIONS.get(piece, (lemma(piece),))]
 
 
-prepare = CatalogCache(SchemaIndex)  # cached for the next question
+prepare: CatalogCache[SchemaIndex] = CatalogCache(SchemaIndex)  # cached for the next question

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew_nl2sql.planner.words.lexicon import DEGREES, word_set
+from clew_nl2sql.planner.words.lexicon import DEGREES, STOP, word_set
 from clew_nl2sql.planner.words.tokens import Token
 
 
@@ -117,8 +117,17 @@ def _count(tokens: list[Token], low: list[str], at: int) -> Cue | None:
             return Cue("count", _COUNTING[words], at - total, at + len(words))
     if word == "number" and after and before in ("the", "total"):
         given = tokens[at + 1].kind in ("quoted", "number")  # "the number 00041" is a number of one thing
-        return None if given else Cue("count", "number", at, at + 1)
+        return None if given or _is_compound(tokens, at) else Cue("count", "number", at, at + 1)
     return None
+
+
+def _is_compound(tokens: list[Token], at: int) -> bool:
+    """Return whether "the number plate of" is the plate of one thing: a single noun follows, and nothing is counted."""
+    noun = tokens[at + 1]
+    alone = noun.kind == "word" and noun.low == noun.lemma and noun.low not in STOP
+    return (
+        alone and at + 2 < len(tokens) and tokens[at + 2].low in ("of", "for") and tokens[at - 1].low == "the"
+    )
 
 
 def _aggregate(low: list[str], at: int) -> Cue | None:
