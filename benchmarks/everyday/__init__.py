@@ -6,7 +6,7 @@ the query that answers it, or None if the tables cannot answer it. `TODAY` is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import NamedTuple
 
@@ -22,3 +22,4 @@ class Part(NamedTuple):
     script: str
     rows: Callable[[], Rows]
     questions: tuple[tuple[str, str | None], ...]
+    alternatives: Mapping[str, tuple[str, ...]] = {}  # other queries that answer a question as well
