@@ -260,6 +260,8 @@ class LogWriter:
             elif kind is Step and self._finished:
                 drop += self._committed(record)
             try:
+                if kind is Question and self._is_asked_again(encoder, record):
+                    continue
                 entries.append(encoder.entry(record))
             except EncodeError as error:
                 rejected = error
@@ -268,6 +270,7 @@ class LogWriter:
                 self._failure = error
                 break  # the records before it are written
             if kind is Question:
+                entries = [each for each in entries[:-1] if each.name != entries[-1].name] + entries[-1:]
                 self._replace_question(encoder, record, entries[-1])
             elif kind is WaitEnd or kind is PublishedData:
                 drop += _dropped_with(record)
@@ -296,6 +299,14 @@ class LogWriter:
 
     def _no_longer_finished(self, path: str, epoch: tuple[int, ...]) -> list[tuple[str, str, int]]:
         return [(JOURNAL.name, with_epoch(path, epoch), n) for n in self._finished.pop((path, epoch), ())]
+
+    def _is_asked_again(self, encoder: EntryEncoder, question: Question) -> bool:
+        """Return whether the question is stored already. It keeps its time, and the error of a refused answer."""
+        known = self._asked.get(question.path)
+        if known is None or known.number != question.number or question.error:
+            return False
+        same = msgspec.structs.replace(question, error=known.error, time=known.time)
+        return encoder.entry(same).digest == encoder.entry(known).digest
 
     def _replace_question(self, encoder: EntryEncoder, question: Question, entry: LogEntry) -> None:
         """Drop the stored question of an item that restarted and rephrased it.

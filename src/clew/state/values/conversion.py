@@ -27,7 +27,7 @@ def converted(expected: Any, value: Any) -> Any:
         except pydantic.errors.PydanticUserError:
             return value
     try:
-        return msgspec.convert(value, expected)
+        return msgspec.convert(value, expected, str_keys=True)  # JSON has no other keys
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
     except (TypeError, NameError):  # msgspec does not know this type
