@@ -345,11 +345,13 @@ def test_a_cancelled_wait_for_an_event_loses_nothing(engine_of: Open) -> None:
         await asyncio.to_thread(gate.reached.get)
         found: list[Event] = []
         events = engine.handle("r").events()
+        patience = 0.001
         while True:
             try:
-                found.append(await asyncio.wait_for(events.__anext__(), 0.001))
+                found.append(await asyncio.wait_for(events.__anext__(), patience))
             except TimeoutError:
                 gate.passes.put(None)
+                patience *= 1.1  # a machine that is slower than the first ones makes progress too
             except StopAsyncIteration:
                 return found
 
