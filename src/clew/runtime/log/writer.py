@@ -301,9 +301,9 @@ class LogWriter:
         return [(JOURNAL.name, with_epoch(path, epoch), n) for n in self._finished.pop((path, epoch), ())]
 
     def _is_asked_again(self, encoder: EntryEncoder, question: Question) -> bool:
-        """Return whether the question is stored already. It keeps its time, and the error of a refused answer."""
+        """Return whether the question is stored with the error of a refused answer, which it keeps."""
         known = self._asked.get(question.path)
-        if known is None or known.number != question.number or question.error:
+        if known is None or not known.error or known.number != question.number or question.error:
             return False
         same = msgspec.structs.replace(question, error=known.error, time=known.time)
         return encoder.entry(same).digest == encoder.entry(known).digest
